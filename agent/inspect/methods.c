@@ -176,6 +176,16 @@ static void on_verified(
 		close_parts(inspect);
 }
 
+static void on_verify_progress(void *arg, const struct kw_verify_progress *so_far)
+{
+	struct kw_inspect *inspect = arg;
+
+	if (inspect->server)
+		kw_rpc_event(inspect->server, "verify",
+			json_pack("{s:I,s:f}", "keys", (json_int_t)so_far->keys, "progress",
+				so_far->share));
+}
+
 bool kw_inspect_verifies(const struct kw_inspect *inspect)
 {
 	return inspect->verify != NULL;
@@ -223,6 +233,7 @@ void kw_inspect_verify(struct kw_inspect *inspect, struct kw_rpc_call *call, con
 		.pexpiretime = identity->valkey || identity->major >= 7,
 		.filter = &agent->filter,
 		.sample = sample > 0 ? (uint64_t)sample : 0,
+		.progress = on_verify_progress,
 	};
 	struct kw_error error;
 

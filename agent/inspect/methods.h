@@ -16,7 +16,10 @@ struct kw_inspect;
 /* The agent outlives it. */
 struct kw_inspect *kw_inspect_new(uv_loop_t *loop, struct kw_agent *agent);
 
-/* Where events go: {"kind": "export", keys, bytes, progress}, while one runs. NULL: nowhere. */
+/*
+ * Where events go while one runs: {"kind": "export", keys, bytes, progress}, and {"kind": "verify",
+ * keys, progress}. NULL: nowhere.
+ */
 void kw_inspect_set_server(struct kw_inspect *inspect, struct kw_rpc_server *server);
 
 /*

@@ -132,9 +132,48 @@ void kw_verify_step(struct kw_verify *verify)
 		kw_run_succeed(&verify->run);
 }
 
+/* ---- progress ---- */
+
+static double share_of(uint64_t part, uint64_t whole)
+{
+	return part < whole ? (double)part / (double)whole : 1;
+}
+
+/* The snapshot is one half, the search for extra keys the other. A sample has only the first. */
+static double share(const struct kw_verify *verify)
+{
+	const struct kw_reader_stats *stats = kw_reader_stats(verify->run.reader);
+	double read =
+		stats->snapshot_bytes ? share_of(stats->snapshot_done, stats->snapshot_bytes) : 0;
+
+	if (verify->phase == KW_VERIFY_SETTLE)
+		return 1;
+	if (verify->options.sample)
+		return read;
+	if (verify->phase == KW_VERIFY_SNAPSHOT)
+		return read / 2;
+	return 0.5 + share_of(verify->result.scanned, verify->result.checked) / 2;
+}
+
+static void tell_progress(struct kw_verify *verify)
+{
+	const struct kw_verify_progress so_far = {
+		verify->result.checked + verify->result.scanned, share(verify)};
+	uint64_t now_us = kw_clock_us();
+
+	if (!verify->options.progress || now_us - verify->told_us < KW_VERIFY_PROGRESS_MS * 1000)
+		return;
+	verify->told_us = now_us;
+	verify->options.progress(verify->arg, &so_far);
+}
+
 static void on_tick(void *arg)
 {
-	kw_verify_step(arg);
+	struct kw_verify *verify = arg;
+
+	kw_verify_step(verify);
+	if (!kw_verify_over(verify) && !kw_run_is(&verify->run, KW_RUN_BEGUN))
+		tell_progress(verify);
 }
 
 /* ---- what the run tells ---- */

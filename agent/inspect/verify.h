@@ -37,6 +37,13 @@
 #define KW_VERIFY_NAMES_MAX 100
 #define KW_VERIFY_NAME_BYTES 1024 /* longer keys are named by their beginning */
 #define KW_VERIFY_SUSPECTS_MAX 10000
+#define KW_VERIFY_PROGRESS_MS 200
+
+struct kw_verify_progress {
+	uint64_t keys; /* looked at so far, on either side */
+	double share;  /* 0..1 of the snapshot, and then of the local keys; second looks come after
+			*/
+};
 
 struct kw_verify_options {
 	uv_loop_t *loop;
@@ -47,6 +54,8 @@ struct kw_verify_options {
 	const struct kw_filter *filter; /* outlives the verify */
 	char cursor_key[256];           /* of database 0, ours: not compared; "": none */
 	uint64_t sample;                /* about so many keys; 0: all, and local keys too many */
+	/* Every KW_VERIFY_PROGRESS_MS, with fn's arg; NULL: not told. */
+	void (*progress)(void *arg, const struct kw_verify_progress *so_far);
 };
 
 struct kw_verify_name {

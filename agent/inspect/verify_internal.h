@@ -43,6 +43,7 @@ struct kw_verify {
 	struct kw_run run;
 	enum kw_verify_phase phase;
 	struct kw_verify_result result;
+	uint64_t told_us; /* of the progress */
 
 	struct kw_redis *redis;
 	struct kw_ask ask;

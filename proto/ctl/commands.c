@@ -169,15 +169,23 @@ bool ctl_found_differences(const json_t *answer)
 	return false;
 }
 
-static int begin_verify(struct ctl *ctl, json_t *params, struct kw_error *error)
+/* Takes the parameters. */
+static int call_verify(struct ctl *ctl, json_t *params, json_t **answer, struct kw_error *error)
 {
+	struct ctl_progress progress;
 	int code = ctl_find_socket(ctl, error);
 
 	if (!code)
 		code = kw_rpc_client_open(ctl->socket, &ctl->client, error);
+	if (code) {
+		json_decref(params);
+		return code;
+	}
+	ctl_progress_begin(&progress, ctl->socket, "verify");
+	code = kw_rpc_client_begin(ctl->client, "verify", params, -1, error);
 	if (!code)
-		return kw_rpc_client_begin(ctl->client, "verify", params, -1, error);
-	json_decref(params);
+		code = ctl_await(ctl, &progress, answer, error);
+	ctl_progress_end(&progress);
 	return code;
 }
 
@@ -195,7 +203,7 @@ static enum ctl_exit run_verify(struct ctl *ctl)
 		}
 		json_object_set_new(params, "sample", json_integer(sample));
 	}
-	if (begin_verify(ctl, params, &error) || ctl_await(ctl, &answer, &error))
+	if (call_verify(ctl, params, &answer, &error))
 		return ctl_fail_at(ctl, &error);
 	print_answer(ctl, answer);
 	if (ctl_found_differences(answer)) {

@@ -6,6 +6,7 @@
  *   link.c      which socket, calls, exit statuses
  *   status.c    status, agents      summary.c   the first lines of status
  *   wait.c      wait, watch         remedies    what to do about a reason
+ *   progress.c  of long calls       pace.c      rates, and how long the rest takes
  *   export.c    export              target.c    a file that is whole or not there
  *   config.c    config get
  *   show.c      values for people   fields.c    aligned fields of an object
@@ -130,7 +131,9 @@ int ctl_call_patiently(struct ctl *ctl, const char *method, uint64_t deadline_us
  * The answer to the call that was begun on ctl->client, however long it takes. KW_E_TIMEOUT: the
  * daemon hangs, because it has not even answered `version` on another connection for 10 s.
  */
-int ctl_await(struct ctl *ctl, json_t **result, struct kw_error *error);
+struct ctl_progress;
+int ctl_await(
+	struct ctl *ctl, struct ctl_progress *progress, json_t **result, struct kw_error *error);
 int ctl_check_alive(const struct ctl *ctl, struct kw_error *error); /* does it answer `version`? */
 
 /*
@@ -275,6 +278,40 @@ void ctl_restore_at_end(void (*fn)(void));
 /* "[#####-----]  43 %" of that many columns, in the terminal's character set. */
 void ctl_bar(double progress, int columns, char *text, size_t size);
 int ctl_columns(FILE *stream);
+
+/* pace.c */
+
+#define CTL_LINE 512 /* bytes of a line that is drawn */
+
+/* Append before, text and after; what does not fit is cut. Returns the new length. */
+size_t ctl_add(
+	char line[CTL_LINE], size_t at, const char *before, const char *text, const char *after);
+
+struct ctl_rate {
+	double value;      /* at the last look */
+	double per_second; /* smoothed; 0: not known yet */
+};
+
+/* Zeroed: nothing was seen. */
+struct ctl_pace {
+	uint64_t looked_us;
+	struct ctl_rate progress, keys, bytes;
+};
+void ctl_pace_look(struct ctl_pace *pace, double progress, double keys, double bytes);
+/* "[###---] 43 %  12 s left  1,234 keys/s  5.0 MiB/s", after what the line has. */
+size_t ctl_pace_compose(const struct ctl_pace *pace, char line[CTL_LINE], size_t at);
+
+/* progress.c: of a call that takes long; nothing if standard error is no terminal */
+struct ctl_progress {
+	const char *kind;             /* of its events; static */
+	struct kw_rpc_client *events; /* NULL: none are told */
+	struct ctl_pace pace;
+	uint64_t drawn_us;
+};
+/* Before the call, so that no event is missed. */
+void ctl_progress_begin(struct ctl_progress *progress, const char *socket, const char *kind);
+void ctl_progress_look(struct ctl_progress *progress); /* draw it, if there is news */
+void ctl_progress_end(struct ctl_progress *progress);  /* of a zeroed one, too */
 
 /* commands.c */
 

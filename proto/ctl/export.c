@@ -20,12 +20,7 @@
 #define PIPE_BYTES (1 << 20)
 #define COPY_BYTES ((size_t)256 << 10)
 #define LOOK_MS 200     /* without bytes: has the agent answered? */
-#define DRAW_US 200000  /* between two looks at the progress */
 #define ANSWER_MS 60000 /* after the last byte */
-#define SUBSCRIBE_MS 5000
-#define EVENTS_MAX 1000 /* taken at one look */
-#define BAR_COLUMNS 30
-#define LINE_BYTES 512
 
 struct exporting {
 	struct ctl *ctl;
@@ -36,67 +31,9 @@ struct exporting {
 	json_t *answer;    /* once it came; or the error */
 	bool answered;
 	struct kw_error error;
-	struct kw_rpc_client *events; /* for the progress line; NULL: none */
-	uint64_t drawn_us, started_us;
+	struct ctl_progress progress;
 	uint64_t heard_us; /* bytes came, or the daemon answered beside them */
 };
-
-/* ---- progress ---- */
-
-static void begin_progress(struct exporting *exporting)
-{
-	struct kw_error error;
-
-	if (!isatty(STDERR_FILENO))
-		return;
-	ctl_line_begin(stderr);
-	if (kw_rpc_client_open(exporting->ctl->socket, &exporting->events, &error))
-		exporting->events = NULL;
-	else if (kw_rpc_client_call(
-			 exporting->events, "events.subscribe", NULL, SUBSCRIBE_MS, NULL, &error)) {
-		kw_rpc_client_close(exporting->events);
-		exporting->events = NULL;
-	}
-}
-
-static void draw(const struct exporting *exporting, const json_t *event)
-{
-	double seconds = (double)(kw_clock_us() - exporting->started_us) / 1e6;
-	char bar[160], keys[64], bytes[64], rate[64], line[LINE_BYTES];
-
-	ctl_bar(json_number_value(json_object_get(event, "progress")), BAR_COLUMNS, bar,
-		sizeof bar);
-	ctl_show_count(json_number_value(json_object_get(event, "keys")), keys, sizeof keys);
-	ctl_show_bytes((double)exporting->received, bytes, sizeof bytes);
-	ctl_show_bytes((double)exporting->received / seconds, rate, sizeof rate);
-	snprintf(line, sizeof line, "export %s  %s keys  %s  %s/s", bar, keys, bytes, rate);
-	ctl_line_draw(line);
-}
-
-/* The latest event is drawn; the others tell the same of earlier. */
-static void look_at_progress(struct exporting *exporting)
-{
-	json_t *latest = NULL, *event;
-	struct kw_error error;
-
-	if (!exporting->events || kw_clock_us() - exporting->drawn_us < DRAW_US)
-		return;
-	exporting->drawn_us = kw_clock_us();
-	for (int i = 0;
-		i < EVENTS_MAX && kw_rpc_client_event(exporting->events, 0, &event, &error) == 0;
-		i++) {
-		const char *kind = json_string_value(json_object_get(event, "kind"));
-
-		if (kind && strcmp(kind, "export") == 0) {
-			json_decref(latest);
-			latest = json_incref(event);
-		}
-		json_decref(event);
-	}
-	if (latest)
-		draw(exporting, latest);
-	json_decref(latest);
-}
 
 /* ---- bytes ---- */
 
@@ -170,7 +107,7 @@ static int copy_all(struct exporting *exporting)
 		struct pollfd ready = {.fd = exporting->pipe, .events = POLLIN};
 		int code = poll(&ready, 1, LOOK_MS);
 
-		look_at_progress(exporting);
+		ctl_progress_look(&exporting->progress);
 		if (code < 0 && errno != EINTR)
 			return kw_error_errno(
 				&exporting->error, errno, "waiting for the agent's bytes");
@@ -202,8 +139,8 @@ static int ask(struct exporting *exporting, struct kw_error *error)
 		return kw_error_errno(error, errno, "a pipe for the agent's bytes");
 	fcntl(ends[0], F_SETPIPE_SZ, PIPE_BYTES); /* or what it has: only speed is lost */
 	exporting->pipe = ends[0];
-	begin_progress(exporting);
-	exporting->started_us = exporting->heard_us = kw_clock_us();
+	ctl_progress_begin(&exporting->progress, ctl->socket, "export");
+	exporting->heard_us = kw_clock_us();
 	code = kw_rpc_client_begin(ctl->client, "export", NULL, ends[1], error);
 	close(ends[1]);
 	return code;
@@ -274,7 +211,7 @@ enum ctl_exit ctl_run_export(struct ctl *ctl)
 		code = ctl_target_open(&exporting.target, ctl->args[0], &exporting.error);
 	if (!code)
 		code = carry_out(&exporting);
-	ctl_line_end(false);
+	ctl_progress_end(&exporting.progress);
 	if (code)
 		status = ctl_fail(&exporting.error);
 	else
@@ -282,7 +219,6 @@ enum ctl_exit ctl_run_export(struct ctl *ctl)
 	ctl_target_discard(&exporting.target);
 	if (exporting.pipe >= 0)
 		close(exporting.pipe);
-	kw_rpc_client_close(exporting.events);
 	json_decref(exporting.answer);
 	return status;
 }

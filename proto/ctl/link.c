@@ -14,6 +14,7 @@
 #define RUN_SOCKETS "/run/keywake/*.sock"
 #define AWAY_US UINT64_C(10000000) /* a restarting daemon can take this long */
 #define RETRY_US 100000
+#define LOOK_MS 100    /* without an answer: how far has it come? */
 #define ALIVE_MS 10000 /* a daemon that answers nothing for so long hangs */
 #define SECONDS_MAX 1e7
 
@@ -178,17 +179,23 @@ int ctl_check_alive(const struct ctl *ctl, struct kw_error *error)
 	return code;
 }
 
-int ctl_await(struct ctl *ctl, json_t **result, struct kw_error *error)
+int ctl_await(
+	struct ctl *ctl, struct ctl_progress *progress, json_t **result, struct kw_error *error)
 {
-	for (;;) {
-		int code = kw_rpc_client_await(ctl->client, CTL_QUIET_MS, result, error);
+	uint64_t heard_us = kw_clock_us();
 
-		if (code == KW_E_TIMEOUT)
-			code = ctl_check_alive(ctl, error);
-		else
+	for (;;) {
+		int code = kw_rpc_client_await(ctl->client, LOOK_MS, result, error);
+
+		ctl_progress_look(progress);
+		if (code == KW_E_TIMEOUT && kw_clock_us() - heard_us < CTL_QUIET_MS * 1000)
+			continue;
+		if (code != KW_E_TIMEOUT)
 			return code;
+		code = ctl_check_alive(ctl, error);
 		if (code)
 			return code;
+		heard_us = kw_clock_us();
 	}
 }
 

@@ -12,8 +12,6 @@
 #define POLL_US 50000
 #define BARRIER_MS 2000 /* a daemon that does not answer for so long is asked again */
 #define DRAW_US 200000
-#define BAR_COLUMNS 30
-#define LINE_BYTES 512
 
 static const char *field_text(const json_t *status, const char *name)
 {
@@ -39,77 +37,29 @@ static void nap_until(uint64_t moment_us, uint64_t at_most_us)
 	nanosleep(&pause, NULL);
 }
 
-/* What the line says about the time between two looks. */
-struct pace {
-	uint64_t looked_us;
-	double keys, bytes, progress;                /* at the last look */
-	double keys_rate, bytes_rate, progress_rate; /* a second, smoothed */
-};
-
-static double smooth(double rate, double now, double before, double seconds)
+static void look(struct ctl_pace *pace, const json_t *status)
 {
-	double latest = now > before ? (now - before) / seconds : 0;
-
-	return rate == 0 ? latest : rate * 0.7 + latest * 0.3;
-}
-
-static void pace_look(struct pace *pace, const json_t *status)
-{
-	uint64_t now = kw_clock_us();
-	double seconds = (double)(now - pace->looked_us) / 1e6;
 	bool proxy = json_object_get(status, "dirty_keys") != NULL;
-	double keys = field_number(status, proxy ? "version" : "keys_applied");
-	double bytes = field_number(status, "bytes_read");
-	double progress = field_number(status, "progress");
 
-	if (pace->looked_us && seconds < 0.1)
-		return;
-	if (pace->looked_us) {
-		pace->keys_rate = smooth(pace->keys_rate, keys, pace->keys, seconds);
-		pace->bytes_rate = smooth(pace->bytes_rate, bytes, pace->bytes, seconds);
-		pace->progress_rate =
-			smooth(pace->progress_rate, progress, pace->progress, seconds);
-	}
-	pace->looked_us = now;
-	pace->keys = keys;
-	pace->bytes = bytes;
-	pace->progress = progress;
-}
-
-/* Append before, text, after; what does not fit is cut. */
-static size_t add(char *line, size_t at, const char *before, const char *text, const char *after)
-{
-	size_t room = LINE_BYTES - at;
-	int length = snprintf(line + at, room, "%s%s%s", before, text, after);
-
-	return length < 0 ? at : at + ((size_t)length < room ? (size_t)length : room - 1);
+	ctl_pace_look(pace, field_number(status, "progress"),
+		field_number(status, proxy ? "version" : "keys_applied"),
+		field_number(status, "bytes_read"));
 }
 
 /* "bootstrapping [###---] 43 %  12 s left  1,234 keys/s" */
-static void compose_progress(const json_t *status, const struct pace *pace, char line[LINE_BYTES])
+static void compose_progress(const json_t *status, const struct ctl_pace *pace, char line[CTL_LINE])
 {
-	double progress = field_number(status, "progress");
-	char text[160];
-	size_t at = add(line, 0, "", field_text(status, "state"), " ");
+	char text[KW_ERROR_TEXT];
+	size_t at = ctl_add(line, 0, "", field_text(status, "state"), " ");
 
-	ctl_bar(progress, BAR_COLUMNS, text, sizeof text);
-	at = add(line, at, "", text, "");
-	if (pace->progress_rate > 0 && progress < 1)
-		at = add(line, at, "  ",
-			ctl_show_us((1 - progress) / pace->progress_rate * 1e6, text, sizeof text),
-			" left");
-	if (pace->keys_rate > 0)
-		at = add(line, at, "  ", ctl_show_count(pace->keys_rate, text, sizeof text),
-			" keys/s");
-	if (pace->bytes_rate > 0)
-		at = add(line, at, "  ", ctl_show_bytes(pace->bytes_rate, text, sizeof text), "/s");
+	at = ctl_pace_compose(pace, line, at);
 	if (*field_text(status, "reason"))
-		add(line, at, "  ", ctl_show_text(field_text(status, "reason"), text, sizeof text),
-			"");
+		ctl_add(line, at, "  ",
+			ctl_show_text(field_text(status, "reason"), text, sizeof text), "");
 }
 
 /* "warm  lag 0.3 ms  behind 0  1,234 keys/s" */
-static void compose_steady(const json_t *status, const struct pace *pace, char line[LINE_BYTES])
+static void compose_steady(const json_t *status, const struct ctl_pace *pace, char line[CTL_LINE])
 {
 	static const struct {
 		const char *field, *label;
@@ -124,21 +74,22 @@ static void compose_steady(const json_t *status, const struct pace *pace, char l
 		{"quarantined", "  quarantined "},
 	};
 	char text[KW_ERROR_TEXT], cell[CTL_CELL];
-	size_t at =
-		add(line, 0, "", ctl_show_text(field_text(status, "state"), text, sizeof text), "");
+	size_t at = ctl_add(
+		line, 0, "", ctl_show_text(field_text(status, "state"), text, sizeof text), "");
 
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
 		const json_t *value = json_object_get(status, parts[i].field);
 
 		if (json_is_number(value))
-			at = add(line, at, parts[i].label,
+			at = ctl_add(line, at, parts[i].label,
 				ctl_show_value(parts[i].field, value, cell), "");
 	}
-	if (pace->keys_rate >= 1)
-		at = add(line, at, "  ", ctl_show_count(pace->keys_rate, text, sizeof text), "/s");
+	if (pace->keys.per_second >= 1)
+		at = ctl_add(line, at, "  ",
+			ctl_show_count(pace->keys.per_second, text, sizeof text), "/s");
 	if (*field_text(status, "reason"))
-		add(line, at, "  (", ctl_show_text(field_text(status, "reason"), text, sizeof text),
-			")");
+		ctl_add(line, at, "  (",
+			ctl_show_text(field_text(status, "reason"), text, sizeof text), ")");
 }
 
 static bool in_progress(const json_t *status)
@@ -152,11 +103,11 @@ static bool in_progress(const json_t *status)
 	       strcmp(state, "reconciling") == 0;
 }
 
-static void draw_status(const json_t *status, struct pace *pace)
+static void draw_status(const json_t *status, struct ctl_pace *pace)
 {
-	char line[LINE_BYTES];
+	char line[CTL_LINE];
 
-	pace_look(pace, status);
+	look(pace, status);
 	if (in_progress(status))
 		compose_progress(status, pace, line);
 	else
@@ -166,7 +117,7 @@ static void draw_status(const json_t *status, struct pace *pace)
 
 static void draw_away(void *arg, const struct kw_error *error)
 {
-	char text[LINE_BYTES];
+	char text[CTL_LINE];
 
 	ctl_line_draw(ctl_show_text(error->text, text, sizeof text));
 }
@@ -191,7 +142,7 @@ struct waiting {
 	uint64_t fresh_us; /* BY_CLOCK: the daemon's fresh_us must have reached this */
 	bool local_clock;  /* … and is of this host's clock */
 	json_t *status;    /* the last one */
-	struct pace pace;
+	struct ctl_pace pace;
 };
 
 /* Is this the socket of a daemon that can come into that state at all? */
@@ -361,7 +312,7 @@ static bool watch_count(const struct ctl *ctl, long *count)
 
 enum ctl_exit ctl_run_watch(struct ctl *ctl)
 {
-	struct pace pace = {0};
+	struct ctl_pace pace = {0};
 	struct kw_error error;
 	double seconds;
 	long count;

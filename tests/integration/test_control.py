@@ -241,6 +241,22 @@ def test_a_client_that_does_not_read_is_dropped_not_waited_for(pair):
     pair.settle()
 
 
+def test_a_verify_tells_how_far_it_has_come(pair):
+    data.fill_plain(pair.primary, 60_000)
+    pair.settle()
+    pair.agent.ctl_ok("log", "info") # lines of the log are events, too
+    with Rpc(pair.agent.control) as rpc:
+        rpc.call("events.subscribe")
+        answer = pair.agent.ctl_ok("verify")
+        pair.agent.ctl_ok("pause")
+        told = []
+        while (event := rpc.receive()["params"])["kind"] != "state":
+            told += [(event["keys"], event["progress"])] if event["kind"] == "verify" else []
+    assert told and told == sorted(told) and all(0 <= share <= 1 for _, share in told), told
+    assert told[-1][0] <= answer["checked"] + answer["scanned"]
+    pair.agent.ctl_ok("resume")
+
+
 def test_events_are_told_to_subscribers(pair):
     with Rpc(pair.agent.control) as rpc:
         rpc.call("events.subscribe")

@@ -1,7 +1,8 @@
 /*
  * A daemon for the tests of keywakectl: fake_daemon SOCKET PROGRAM. It answers what `fake.answer`
  * told it to, remembers what it was asked, and is otherwise the real server. In an answer to
- * status, fresh_us is the present moment plus fresh_from_now_us, where that is given.
+ * status, fresh_us is the present moment plus fresh_from_now_us, where that is given. verify is
+ * answered after its after_ms.
  */
 #include "base/buffer.h"
 #include "base/clock.h"
@@ -86,10 +87,14 @@ static void on_timer(uv_timer_t *timer)
 	uv_close((uv_handle_t *)timer, on_timer_closed);
 }
 
+#define VERIFY_MS 100
+
 /* verify answers later, as it does where there is something to verify. */
 static void on_verify(void *arg, struct kw_rpc_call *call, const json_t *params)
 {
 	struct fake *fake = arg;
+	const json_t *canned = json_object_get(fake->answers, "verify");
+	json_int_t after_ms = json_integer_value(json_object_get(canned, "after_ms"));
 	struct delayed *delayed;
 
 	if (json_object_get(json_object_get(fake->answers, "verify"), "refuse")) {
@@ -103,7 +108,7 @@ static void on_verify(void *arg, struct kw_rpc_call *call, const json_t *params)
 	delayed->answer = json_incref(json_object_get(fake->answers, "verify"));
 	delayed->timer.data = delayed;
 	uv_timer_init(&fake->loop, &delayed->timer);
-	uv_timer_start(&delayed->timer, on_timer, 100, 0);
+	uv_timer_start(&delayed->timer, on_timer, after_ms ? (uint64_t)after_ms : VERIFY_MS, 0);
 }
 
 static void on_closed(void *arg)
@@ -137,6 +142,15 @@ static void on_fake_log(void *arg, struct kw_rpc_call *call, const json_t *param
 	for (json_int_t i = 0; i < count; i++)
 		kw_log((enum kw_log_level)kw_log_level_parse(level), "fake",
 			"%s %" JSON_INTEGER_FORMAT, text, i);
+	kw_rpc_result(call, json_null());
+}
+
+static void on_fake_event(void *arg, struct kw_rpc_call *call, const json_t *params)
+{
+	struct fake *fake = arg;
+
+	kw_rpc_event(fake->server, json_string_value(json_object_get(params, "kind")),
+		json_deep_copy(json_object_get(params, "params")));
 	kw_rpc_result(call, json_null());
 }
 
@@ -179,6 +193,9 @@ static const struct kw_rpc_method methods[] = {
 		{{"level", JSON_STRING, true, "theirs"}, {"text", JSON_STRING, true, "theirs"},
 			{"count", JSON_INTEGER, true, "how many"}},
 		on_fake_log},
+	{"fake.event", "Tell those who listen.",
+		{{"kind", JSON_STRING, true, "its"}, {"params", JSON_OBJECT, true, "its"}},
+		on_fake_event},
 	{"fake.asked", "What was asked since the last time.", {{0}}, on_fake_asked},
 	{0},
 };

@@ -1,6 +1,7 @@
 """What keywakectl prints: its formats, what fits a terminal, numbers, and words for nothing."""
 import json
 import re
+import threading
 import time
 
 import pytest
@@ -240,3 +241,48 @@ def test_colour_is_for_terminals_and_never_the_only_sign(agent):
         shown = on_terminal(['-s', agent.path, 'status'], env=env)[1]
         assert '\x1b[' not in shown and ': warm' in shown
     assert '\x1b[' not in agent.ctl('status', '-o', 'table').stdout
+
+
+class Meanwhile:
+    """Something is done again and again while the block runs."""
+
+    def __init__(self, step):
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self.run, args=(step,))
+
+    def run(self, step):
+        number = 0
+        while not self.ended.wait(0.05):
+            step(number)
+            number += 1
+
+    def __enter__(self):
+        self.thread.start()
+
+    def __exit__(self, *_):
+        self.ended.set()
+        self.thread.join()
+
+
+RATE_AND_REST = re.compile(r'\d+ %  [\d.]+ \S+( \d+ s)? left  [\d,]+ keys/s  [\d.]+ [KM]iB/s')
+
+
+def test_a_wait_says_how_fast_it_goes_and_how_long_the_rest_takes(agent):
+    def step(number):
+        agent.answer('status', {'state': 'bootstrapping' if number < 40 else 'warm', 'progress': min(number * 0.02, 0.9),
+                                'keys_applied': number * 1000, 'bytes_read': number << 17, 'fresh_from_now_us': 10**9})
+    step(0)
+    with Meanwhile(step):
+        status, shown = on_terminal(['-s', agent.path, 'wait', 'warm'])
+    assert status == 0 and RATE_AND_REST.search(shown), shown
+
+
+def test_a_verify_says_how_fast_it_goes_and_how_long_the_rest_takes(agent):
+    agent.answer('verify', {'after_ms': 2500, 'different': 0})
+    with Meanwhile(lambda number: agent.call('fake.event', kind='verify', params={
+            'keys': number * 1000, 'bytes': number << 17, 'progress': min(number * 0.01, 0.9)})):
+        status, shown = on_terminal(['-s', agent.path, 'verify'])
+        piped = agent.ctl('verify')
+    assert status == 0 and RATE_AND_REST.search(shown), shown
+    assert shown.count('\x1b[?25l') == shown.count('\x1b[?25h') == 1
+    assert piped.returncode == 0 and piped.stderr == ''
