@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """
-Runs as root in the machine that tests/systemd/boot has made: installs the services as operate.md says, and uses
+Runs as root in the machine that tests/systemd/boot has made: installs the services as install.md says, and uses
 them. Each line of systemd/sandbox.conf that could get in a daemon's way is tried by what the daemon does.
 """
 import glob
@@ -8,12 +8,14 @@ import grp
 import json
 import os
 import pwd
+import re
 import signal
 import stat
 import subprocess
 import sys
 import time
 
+CHECKOUT = "/run/kw/checkout"
 PASSWORD = "unguessable-7391"
 SLOW = float(os.environ.get("KW_SLOW", "1"))
 failures = 0
@@ -101,9 +103,21 @@ def test_an_upgrade_finds_the_folder_of_the_user_before():
         user="keywake")
 
 
+def test_a_checkout_is_installed_as_install_md_says():
+    """To the letter. The build is the one that is tested: nothing of it is compiled again."""
+    with open(f"{CHECKOUT}/deploy/doc/install.md", encoding="utf-8") as stream:
+        found = re.findall(r"^<!-- run by tests/systemd/run -->\n```sh\n(.*?)^```$", stream.read(), re.M | re.S)
+    assert len(found) == 1, found
+    before = os.stat(f"{CHECKOUT}/build/proxy/keywake-proxy").st_mtime_ns
+    say("sh", "-exc", f"cd {CHECKOUT}; {found[0]}")
+    assert os.stat(f"{CHECKOUT}/build/proxy/keywake-proxy").st_mtime_ns == before
+    for daemon in ("proxy", "agent", "gateway"):
+        assert show(daemon, "LoadState") == "loaded" and show(daemon, "User") == f"keywake-{daemon}"
+    assert os.path.exists(os.path.join(say("sh", "-c", "dirname $(dirname $(command -v keywake-proxy))").strip(),
+                                       "share/doc/keywake/examples/proxy.example.json"))
+
+
 def test_the_users_and_the_folder_are_made():
-    say("systemd-sysusers")
-    say("systemd-tmpfiles", "--create", "keywake.conf")
     members = set(grp.getgrnam("keywake").gr_mem)
     for daemon in ("proxy", "agent", "gateway"):
         user = pwd.getpwnam(f"keywake-{daemon}")
