@@ -19,9 +19,9 @@ def mirror_answers(suite):
                           stdout=subprocess.DEVNULL, check=False).returncode == 0
 
 
-def build(suite, folder):
+def build(suite, folder, *options):
     """The package of the commit, for this release. It is built in a root of its own if that is not this machine's."""
-    argv = [os.path.join(TOP, "deploy/package/build"), "--output", folder]
+    argv = [os.path.join(TOP, "deploy/package/build"), "--output", folder, *options]
     if suite != release_here():
         argv += ["--suite", suite]
     say(*argv, seconds=1800)
