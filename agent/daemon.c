@@ -197,6 +197,7 @@ static int read_local(
 		return code;
 	kw_tls_current_put(&daemon->redis_tls, context);
 	redis->tls = &daemon->redis_tls;
+	redis->ports = &daemon->ports;
 	return KW_OK;
 }
 
@@ -268,6 +269,7 @@ static int read_follow(
 
 	if (kw_target_open(&daemon->target, config, &options->proxies, remote, error))
 		return KW_E_CONFIG;
+	remote->ports = &daemon->ports;
 	remote->rdma.busy = options->follow.busy = kw_config_bool(config, "poll.busy");
 	options->follow.idle_us = (uint32_t)kw_config_integer(config, "poll.idle_us");
 	options->follow.asleep_us = KW_FOLLOW_ASLEEP_US;
@@ -481,6 +483,7 @@ int kw_agent_daemon_init(struct kw_agent_daemon *daemon, uv_loop_t *loop, struct
 		.daemon = {config, on_changed, on_reloaded},
 		.loop = loop,
 	};
+	kw_port_memory_init(&daemon->ports, loop);
 	kw_notify_init(&daemon->notify, loop);
 	kw_daemon_begin(&daemon->daemon, loop, "agent");
 	code = kw_signals_start(&daemon->signals, loop, &signals, error);
@@ -512,6 +515,7 @@ void kw_agent_daemon_shutdown(struct kw_agent_daemon *daemon, const char *why)
 	if (why)
 		kw_log_info("agent", "shutting down: %s", why);
 	kw_notify_stopping();
+	kw_port_memory_close(&daemon->ports);
 	kw_http_server_close(daemon->daemon.http);
 	daemon->daemon.http = NULL;
 	if (daemon->inspect)

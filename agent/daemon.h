@@ -15,6 +15,7 @@
 #include "control/notify.h"
 #include "control/rpc/rpc.h"
 #include "control/signals.h"
+#include "port/memory.h"
 
 #include <uv.h>
 
@@ -31,6 +32,7 @@ struct kw_agent_daemon {
 	struct kw_tls_current redis_tls;  /* of connections to the local server */
 	struct kw_tls_current link_tls;   /* … and of its replication link to us */
 	struct kw_target target;
+	struct kw_port_memory ports; /* what listens where no connection came about */
 	char filter_text[256];
 	bool closing;
 };

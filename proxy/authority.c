@@ -62,6 +62,7 @@ static int make_sentinels(struct kw_proxy *proxy, struct kw_error *error)
 		return code;
 	kw_tls_current_put(&proxy->sentinel_tls, context);
 	options.tls = &proxy->sentinel_tls;
+	options.ports = &proxy->ports;
 	code = kw_secret_load(kw_config_text(config, "sentinel.password_file"), &password, error);
 	if (code)
 		return kw_error_wrap(error, "sentinel.password_file");

@@ -283,6 +283,7 @@ static int make_source(struct kw_proxy *proxy, struct kw_error *error)
 		kw_config_text(config, "redis.username"));
 	snprintf(options.redis.client_name, sizeof options.redis.client_name, "keywake-proxy");
 	options.redis.tls = &proxy->redis_tls;
+	options.redis.ports = &proxy->ports;
 	options.redis.password = kw_slice(kw_buffer_bytes(&password), kw_buffer_length(&password));
 	code = kw_source_new(proxy->loop, &options, proxy->table, &handlers, &proxy->source, error);
 	kw_secret_close_buffer(&password);
@@ -297,6 +298,7 @@ static void start_handles(struct kw_proxy *proxy)
 	proxy->publisher.data = proxy->heartbeat.data = proxy;
 	uv_prepare_start(&proxy->publisher, on_prepare);
 	uv_timer_start(&proxy->heartbeat, on_heartbeat, HEARTBEAT_MS, HEARTBEAT_MS);
+	kw_port_memory_init(&proxy->ports, proxy->loop);
 	kw_notify_init(&proxy->notify, proxy->loop);
 	kw_daemon_begin(&proxy->daemon, proxy->loop, "proxy");
 }
@@ -399,6 +401,7 @@ void kw_proxy_shutdown(struct kw_proxy *proxy, const char *why)
 	if (why)
 		kw_log_info("proxy", "shutting down: %s", why);
 	kw_notify_stopping();
+	kw_port_memory_close(&proxy->ports);
 	kw_http_server_close(proxy->daemon.http);
 	proxy->daemon.http = NULL;
 	if (proxy->rpc)

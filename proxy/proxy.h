@@ -18,6 +18,7 @@
 #include "control/rpc/rpc.h"
 #include "control/signals.h"
 #include "mandate/mandate.h"
+#include "port/memory.h"
 #include "remote/memory.h"
 #include "remote/server.h"
 #include "source/source.h"
@@ -37,6 +38,7 @@ struct kw_proxy {
 	struct kw_source *source;
 	struct kw_tls_current redis_tls;    /* of connections to the primary */
 	struct kw_tls_current sentinel_tls; /* … and to the sentinels */
+	struct kw_port_memory ports;        /* what listens where no server answers */
 	struct kw_rpc_server *rpc;
 	struct kw_notify notify;
 	uv_prepare_t publisher;

@@ -23,6 +23,7 @@ static int read_follow(
 
 	if (kw_target_open(&gateway->target, config, &options->proxies, remote, error))
 		return KW_E_CONFIG;
+	remote->ports = &gateway->ports;
 	remote->rdma.busy = kw_config_bool(config, "rdma.busy");
 	remote->role = KW_ROLE_GATEWAY;
 	return KW_OK;
@@ -480,6 +481,7 @@ static int open_forward(struct kw_gateway *gateway, struct kw_error *error)
 		return code;
 	kw_tls_current_put(&gateway->redis_tls, context);
 	primary->tls = &gateway->redis_tls;
+	primary->ports = &gateway->ports;
 	forward = kw_zalloc(sizeof *forward);
 	code = kw_forward_init(forward, &options, error);
 	if (code) {
@@ -536,6 +538,7 @@ int kw_gateway_init(struct kw_gateway *gateway, uv_loop_t *loop, struct kw_confi
 		.loop = loop,
 		.started_us = kw_clock_us(),
 	};
+	kw_port_memory_init(&gateway->ports, loop);
 	kw_notify_init(&gateway->notify, loop);
 	kw_daemon_begin(&gateway->daemon, loop, "gateway");
 	code = kw_signals_start(&gateway->signals, loop, &signals, error);
@@ -557,6 +560,7 @@ void kw_gateway_shutdown(struct kw_gateway *gateway, const char *why)
 	if (why)
 		kw_log_info("gateway", "shutting down: %s", why);
 	kw_notify_stopping();
+	kw_port_memory_close(&gateway->ports);
 	kw_http_server_close(gateway->daemon.http);
 	gateway->daemon.http = NULL;
 	if (gateway->rpc)

@@ -16,6 +16,7 @@
 #include "control/notify.h"
 #include "control/rpc/rpc.h"
 #include "control/signals.h"
+#include "port/memory.h"
 
 #include <uv.h>
 
@@ -33,6 +34,7 @@ struct kw_gateway {
 	struct kw_notify notify;
 	struct kw_signals signals;
 	struct kw_target target;
+	struct kw_port_memory ports; /* what listens where no connection came about */
 	uint64_t started_us;
 	bool closing;
 };

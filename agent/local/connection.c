@@ -173,12 +173,13 @@ static void on_closed(void *arg, const struct kw_error *why)
 {
 	struct kw_local *local = arg;
 	bool told = is_told(local), closing = is_closing(local);
-	enum kw_local_state next = closing                     ? KW_LOCAL_CLOSED
-				   : why->code == KW_E_REFUSED ? KW_LOCAL_REFUSED
-							       : KW_LOCAL_DOWN;
+	bool stranger = why->code == KW_E_CONFIG, refused = why->code == KW_E_REFUSED;
+	enum kw_local_state next = closing               ? KW_LOCAL_CLOSED
+				   : refused || stranger ? KW_LOCAL_REFUSED
+							 : KW_LOCAL_DOWN;
 
-	if (why->code == KW_E_REFUSED)
-		local->unfit = KW_UNFIT_CONNECTION;
+	if (refused || stranger)
+		local->unfit = stranger ? KW_UNFIT_UNSUPPORTED : KW_UNFIT_CONNECTION;
 	lose(local, why);
 	kw_redis_free(local->redis); /* and `why` with it */
 	local->redis = NULL;

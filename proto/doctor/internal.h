@@ -14,7 +14,7 @@
 
 #include "base/buffer.h"
 #include "doctor/link.h"
-#include "doctor/port.h"
+#include "port/look.h"
 #include "redis/address.h"
 
 #include <uv.h>
@@ -25,17 +25,17 @@
 
 /* ---- what listens at a port: in a thread of the pool ---- */
 
-struct kw_port_look {
+struct kw_port_visit {
 	uv_work_t work;
 	struct kw_doctor *doctor;
-	char host[256], port[8];
+	char host[KW_PORT_HOST], port[KW_PORT_NUMBER];
 	enum kw_port_kind kind; /* afterwards */
 	bool reached;           /* something listens there */
 };
 
 /* KW_PORT_UNKNOWN without a look if it cannot begin. */
-void kw_port_look(
-	struct kw_port_look *look, struct kw_doctor *doctor, const char *host, const char *port);
+void kw_port_visit_begin(
+	struct kw_port_visit *visit, struct kw_doctor *doctor, const char *host, const char *port);
 
 /* ---- a server ---- */
 
@@ -52,7 +52,7 @@ struct kw_server_look {
 	int waits;                                       /* answers that are not there yet */
 	bool ready, told, asked_setting, listened, over; /* told: INFO was answered */
 	struct kw_error error;                           /* its code is KW_OK if nothing failed */
-	struct kw_port_look port;
+	struct kw_port_visit port;
 	struct kw_doctor_server_facts facts;
 };
 

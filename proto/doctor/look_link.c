@@ -41,7 +41,7 @@ struct kw_link_look {
 	uv_timer_t timer;
 	enum phase phase;
 	struct kw_error error; /* its code is KW_OK if nothing failed */
-	struct kw_port_look port;
+	struct kw_port_visit port;
 	struct kw_view view;
 	struct kw_extent extent; /* the first of the directory */
 	struct kw_remote_read reads[LARGE_AT_ONCE];
@@ -280,7 +280,7 @@ static void look_at_port(struct kw_link_look *look)
 		return;
 	}
 	snprintf(port, sizeof port, "%u", look->address.port);
-	kw_port_look(&look->port, look->doctor, look->address.host, port);
+	kw_port_visit_begin(&look->port, look->doctor, look->address.host, port);
 }
 
 static void on_timer_closed(uv_handle_t *handle)

@@ -313,7 +313,7 @@ static void look_at_port(struct kw_server_look *look)
 		address.scheme == KW_REDIS_UNIX)
 		kw_doctor_over(look->doctor);
 	else
-		kw_port_look(&look->port, look->doctor, address.host, address.port);
+		kw_port_visit_begin(&look->port, look->doctor, address.host, address.port);
 }
 
 static void on_closed(void *arg, const struct kw_error *why)

@@ -31,7 +31,7 @@ static const char *remedy_for(enum kw_port_kind kind)
 	case KW_PORT_TLS:
 		return "write rediss://host:port, and redis.tls, for a port of TLS";
 	case KW_PORT_BUS:
-		return "the server's own port is 10000 below that one";
+		return "the server's own port is mostly 10000 below that one";
 	default:
 		return "the address and port of the Redis server";
 	}

@@ -126,6 +126,7 @@ void kw_redis_fail(struct kw_redis *redis, const struct kw_error *why)
 	if (kw_redis_is_over(redis))
 		return;
 	redis->why = *why;
+	kw_redis_name_stranger(redis, &redis->why);
 	if (why->code != KW_OK)
 		kw_error_wrap(&redis->why, "%s", redis->place);
 	kw_redis_connect_abandon(redis);

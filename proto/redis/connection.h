@@ -1,8 +1,8 @@
 /*
  * The inside of a connection, shared by the files that make it. These are redis.c (what callers
  * see), connect.c (name, addresses), stream.c, stream_tls.c (the socket), login.c (AUTH, CLIENT
- * SETNAME), connection.c (states, handles, deadlines, the end), connection_io.c (bytes and
- * replies), read_pacing.c (reading by a timer).
+ * SETNAME), stranger.c (what listens there if no server logs us in), connection.c (states, handles,
+ * deadlines, the end), connection_io.c (bytes and replies), read_pacing.c (reading by a timer).
  *
  *   ┌─────────┐ loop ┌────────────┐ socket ┌───────┐ SETNAME  ┌───────┐
  *   │ OPENING │─────▶│ CONNECTING │───────▶│ LOGIN │─────────▶│ READY │
@@ -84,6 +84,7 @@ struct kw_redis {
 	char place[320]; /* "redis unix:///path": the beginning of every sentence */
 	struct kw_redis_address address;
 	const struct kw_tls_current *tls; /* for rediss:// */
+	struct kw_port_memory *ports;
 	const char *keys; /* how sentences name the keys of the configuration: "redis", … */
 	char client_name[KW_REDIS_CLIENT_NAME];
 	uint32_t connect_timeout_ms, reply_timeout_ms;
@@ -168,6 +169,12 @@ void kw_redis_rewatch(struct kw_redis *redis); /* for what is wanted of it now *
 void kw_redis_read(struct kw_redis *redis);    /* what has come */
 void kw_redis_drained(uv_async_t *async);      /* the stream's thread has bytes, or gives it back */
 bool kw_redis_take(void *redis, const struct kw_reply *reply); /* the reader's sink */
+
+/*
+ * stranger.c: it fails before READY. If something else than a server is known to listen there, *why
+ * says so from now on.
+ */
+void kw_redis_name_stranger(struct kw_redis *redis, struct kw_error *why);
 
 /* read_pacing.c: so much was read at once. Shall input be read as it arrives, or by the timer? */
 void kw_redis_pace_reads(struct kw_redis *redis, size_t bytes);

@@ -38,6 +38,7 @@ int kw_redis_open(uv_loop_t *loop, const struct kw_redis_options *options,
 			options->address);
 	redis = kw_zalloc(sizeof *redis);
 	redis->tls = options->tls;
+	redis->ports = options->ports;
 	redis->keys = options->keys ? options->keys : "redis";
 	redis->loop = loop;
 	redis->handlers = *handlers;

@@ -11,8 +11,9 @@
  *
  * closed says why: KW_E_REFUSED wrong or missing password, protected mode; KW_E_IO not reached, or
  * closed by the server; KW_E_TIMEOUT a deadline of the options; KW_E_PROTOCOL not RESP2, a reply to
- * no command, or beyond the bound of its command (bound.h). The sentence begins with the address
- * and names the remedy.
+ * no command, or beyond the bound of its command (bound.h); KW_E_CONFIG no server listens at the
+ * address but something else that is known. The sentence begins with the address and names the
+ * remedy.
  */
 #ifndef KW_REDIS_REDIS_H
 #define KW_REDIS_REDIS_H
@@ -46,12 +47,18 @@ struct kw_reply {
 
 #define KW_REDIS_CLIENT_NAME 192
 
+struct kw_port_memory;
 struct kw_tls_current;
 
 struct kw_redis_options {
 	char address[300]; /* address.h has the forms */
 	/* Certificates for rediss://; outlives the connection. Others do not look at it. */
 	const struct kw_tls_current *tls;
+	/*
+	 * What is known of addresses that lead elsewhere (port/memory.h); outlives the connection.
+	 * NULL: where nothing logs in, it is not asked what listens there.
+	 */
+	struct kw_port_memory *ports;
 	char username[128];
 	struct kw_slice password; /* empty: none; copied */
 	/* Where the password of the moment is, for owners that replace it; NULL: it is `password`.

@@ -163,6 +163,13 @@ static inline bool kw_remote_is(const struct kw_remote *remote, enum kw_remote_s
 	return remote->sm.state == (int)state;
 }
 
+/*
+ * stranger.c: the handshake takes long, so ask what listens there; it failed, and if something else
+ * than a proxy is known to listen there, *why says so from now on (KW_E_PROTOCOL).
+ */
+void kw_remote_suspect(struct kw_remote *remote);
+void kw_remote_name_stranger(struct kw_remote *remote, struct kw_error *why);
+
 /* The handshake holds. Calls handlers.ready: from the loop only. */
 void kw_remote_welcomed(struct kw_remote *remote, const struct kw_handshake_facts *facts);
 

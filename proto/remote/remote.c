@@ -513,6 +513,7 @@ void kw_remote_fail(struct kw_remote *remote, const struct kw_error *error)
 
 	if (remote->sm.state >= KW_REMOTE_CLOSING)
 		return;
+	kw_remote_name_stranger(remote, &why);
 	kw_error_wrap(&why, "%s", remote->info.peer);
 	end(remote, &why);
 }

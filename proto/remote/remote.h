@@ -119,9 +119,14 @@ struct kw_remote_options {
 	 */
 	const struct kw_tls_current *tls; /* NULL: there is none */
 	struct kw_peer_users users;       /* shm without a secret: whose proxy is trusted */
-	uint32_t connect_timeout_ms;      /* until ready; 0: 5000 */
-	uint32_t read_timeout_ms;         /* each READ; 0: 2000 */
-	uint32_t depth;                   /* READs in flight wanted; more are queued here; 0: 16 */
+	/*
+	 * tcp, tcp+tls: what is known of addresses that lead elsewhere (port/memory.h); outlives
+	 * this. NULL: where no handshake comes about, it is not asked what listens there.
+	 */
+	struct kw_port_memory *ports;
+	uint32_t connect_timeout_ms; /* until ready; 0: 5000 */
+	uint32_t read_timeout_ms;    /* each READ; 0: 2000 */
+	uint32_t depth;              /* READs in flight wanted; more are queued here; 0: 16 */
 	bool compress; /* tcp, tcp+tls: wish that answers be compressed; if kw_compression_built */
 	struct kw_rdma_options rdma;
 	/*

@@ -17,6 +17,11 @@
  * A READ whose deadline passed gets so much longer, so that bytes that are already here are read.
  */
 #define LAST_CHANCE_US 10000
+/*
+ * A handshake takes milliseconds. When so much of each millisecond for it is left, it is asked what
+ * listens there.
+ */
+#define LOOK_SHARE_US 750
 
 /* ---- the one timer ----
  *
@@ -38,13 +43,24 @@ void kw_remote_wake_at(struct kw_remote *remote, uint64_t at_us)
 		&remote->timer, on_timer, at_us > loop_us ? (at_us - loop_us + 999) / 1000 : 0, 0);
 }
 
+static uint64_t look_at_us(const struct kw_remote *remote)
+{
+	return remote->connect_deadline_us -
+	       (uint64_t)remote->options.connect_timeout_ms * LOOK_SHARE_US;
+}
+
 static void check_connect(struct kw_remote *remote, uint64_t now)
 {
 	struct kw_error error;
 
 	if (!kw_remote_is(remote, KW_REMOTE_CONNECTING))
 		return;
+	if (now < look_at_us(remote)) {
+		kw_remote_wake_at(remote, look_at_us(remote));
+		return;
+	}
 	if (now < remote->connect_deadline_us) {
+		kw_remote_suspect(remote);
 		kw_remote_wake_at(remote, remote->connect_deadline_us);
 		return;
 	}
@@ -210,7 +226,7 @@ void kw_remote_pace_init(struct kw_remote *remote)
 	remote->timer.data = remote->turn.data = remote;
 	remote->connect_deadline_us =
 		kw_clock_us() + (uint64_t)remote->options.connect_timeout_ms * 1000;
-	kw_remote_wake_at(remote, remote->connect_deadline_us);
+	kw_remote_wake_at(remote, look_at_us(remote));
 	kw_remote_turn_soon(remote);
 }
 

@@ -436,6 +436,7 @@ int kw_sentinels_new(uv_loop_t *loop, const struct kw_sentinels_options *options
 	sentinels->handlers = *handlers;
 	sentinels->interval_ms = options->interval_ms;
 	sentinels->redis.tls = options->tls;
+	sentinels->redis.ports = options->ports;
 	sentinels->scheme = strncmp(options->addresses[0], TLS, strlen(TLS)) == 0 ? TLS : "tcp://";
 	sentinels->password = kw_secret_copy(options->password);
 	sentinels->redis.password = sentinels->password;

@@ -38,6 +38,7 @@ struct kw_sentinels_options {
 	const char *username;         /* of the sentinels, as the password; copied */
 	struct kw_slice password;
 	const struct kw_tls_current *tls; /* certificates for rediss://; outlives them */
+	struct kw_port_memory *ports;     /* as in kw_redis_options; NULL: none */
 	uint32_t interval_ms;
 };
 

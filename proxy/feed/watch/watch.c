@@ -440,11 +440,28 @@ static void time_answered(void *arg, const struct kw_reply *reply)
 	watch->skew_us = server_us - (int64_t)(watch->asked_wall_us / 2 + now_us / 2);
 }
 
+/* A Sentinel knows neither TIME nor CONFIG: it is named before it refuses them. */
+static void kind_told(void *arg, const struct kw_reply *reply)
+{
+	struct kw_watch *watch = arg;
+	struct kw_server_identity identity;
+	struct kw_error error;
+
+	reply = kw_data_reply(watch->data, reply);
+	if (!reply || reply->type != KW_REPLY_STRING)
+		return; /* the look as a whole says so */
+	if (kw_server_identity_parse(reply->text, &identity, &error) ||
+		kw_server_identity_check(&identity, &error))
+		kw_data_fail(watch->data, error.code, "%s", error.text);
+}
+
 static void ask(struct kw_watch *watch)
 {
 	uint64_t now_us = kw_clock_us();
 
 	kw_buffer_clear(&watch->info);
+	if (is_greeting(watch))
+		kw_data_info(watch->data, kind_told, watch, "server");
 	watch->events_asked = watch->handlers.events(watch->handlers.arg);
 	if (is_greeting(watch) || now_us - watch->time_us >= TIME_EVERY_US) {
 		watch->time_us = now_us;

@@ -2,7 +2,6 @@
 #include "ctl/doctor/kind.h"
 #include "doctor/host.h"
 #include "doctor/link.h"
-#include "doctor/port.h"
 #include "doctor/server.h"
 
 #include <setjmp.h>
@@ -340,40 +339,6 @@ static void a_key_that_expires_is_told_in_time(void **state)
 	}
 }
 
-/* ---- ports ---- */
-
-static void a_port_is_known_by_its_answers(void **state)
-{
-	static const struct {
-		const char *question, *greeting;
-		bool bus_owner;
-		enum kw_port_kind kind;
-	} cases[] = {
-		{"+PONG\r\n", "", false, KW_PORT_REDIS},
-		{"-NOAUTH Authentication required.\r\n", "", false, KW_PORT_REDIS},
-		{"HTTP/1.1 400 Bad Request\r\n", "", false, KW_PORT_HTTP},
-		{"SSH-2.0-OpenSSH_9.2\r\n", "", false, KW_PORT_SSH},
-		{"ERROR\r\n", "", false, KW_PORT_MEMCACHED},
-		{"\x15\x03\x01\x02\x02F", "", false, KW_PORT_TLS},
-		{"", "\x16\x03\x03\x01", false, KW_PORT_TLS},
-		{"", "HTTP/1.0 400", false, KW_PORT_HTTP},
-		{"", "", true, KW_PORT_BUS},
-		{"", "", false, KW_PORT_UNKNOWN},
-		{"\x16\x13", "", true, KW_PORT_UNKNOWN},
-		{"hello", "", false, KW_PORT_UNKNOWN},
-	};
-
-	(void)state;
-	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-		const struct kw_port_answers answers = {kw_slice_text(cases[i].question),
-			kw_slice_text(cases[i].greeting), cases[i].bus_owner};
-
-		assert_int_equal(kw_port_judge(&answers), cases[i].kind);
-		assert_true(*kw_port_name(cases[i].kind));
-	}
-	assert_int_equal(kw_port_greeting().length, 50);
-}
-
 /* ---- findings ---- */
 
 static void findings_are_bounded_and_safe_to_print(void **state)
@@ -435,7 +400,6 @@ int main(void)
 		cmocka_unit_test(tables_are_judged_by_their_host),
 		cmocka_unit_test(certificates_are_judged_by_the_clock),
 		cmocka_unit_test(a_key_that_expires_is_told_in_time),
-		cmocka_unit_test(a_port_is_known_by_its_answers),
 		cmocka_unit_test(findings_are_bounded_and_safe_to_print),
 		cmocka_unit_test(a_file_tells_whose_it_is),
 	};
