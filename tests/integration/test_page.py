@@ -292,3 +292,38 @@ def test_those_in_trouble_stand_first_and_the_pictures_are_made_of_them(bed, bro
     picture(page, "proxy")
     picture(other, "agent")
     assert page.complaints == other.complaints == []
+
+
+ETA = r"/^[1-9]\d? %, about \d+ (s|min) left$/.test(document.getElementById('progress-text').innerText)"
+
+
+def test_the_pictures_of_one_on_its_way_one_that_failed_and_a_gateway(bed, browser):
+    primary = on_tcp(bed, "primary")
+    data.fill_plain(primary, 20_000, prefix="session:", length=200)
+    proxy = bed.proxy(primary, listen=("tcp",), redis__address=primary.by_tcp)
+    proxy.wait_live()
+    slow, other = on_tcp(bed, "replica-of-ams-1"), on_tcp(bed, "replica-of-fra-1")
+    on_its_way = bed.agent(proxy, slow, "ams-1", via="tcp", redis__address=slow.by_tcp, http__listen=address(),
+                           apply__bytes_per_second=65_536)
+    with other.client() as client:
+        client.set("somebody's", "key")
+    failed = bed.agent(proxy, other, "fra-1", via="tcp", redis__address=other.by_tcp, http__listen=address())
+    gateway = bed.gateway(proxy, "edge-1", via="tcp", http__listen=address(), gateway__max_staleness_ms=60_000)
+    gateway.wait_serving()
+    page = show(browser, on_its_way, "bootstrapping")
+    page.wait(ETA, "it does not say how long it takes")
+    picture(page, "agent-bootstrapping")
+    page = show(browser, failed, "failed")
+    page.wait("document.getElementById('code').textContent.endsWith(': no_consent')", "the code is not told")
+    assert "consent" in page.evaluate("document.getElementById('reason').textContent")
+    assert "A person must act" in page.evaluate("document.getElementById('remedy').textContent")
+    picture(page, "agent-failed")
+    page = show(browser, gateway, "serving", prefers_color_scheme="dark")
+    with gateway.client() as client:
+        end = time.monotonic() + (20 if os.environ.get("KW_PICTURES") else 0)
+        while time.monotonic() < end or client.get("session:1") is None:
+            client.mget([f"session:{random.randrange(20_000)}" for _ in range(50)])
+            page.evaluate("new Promise((done) => setTimeout(done, 100))")
+    picture(page, "gateway")
+    assert_fits(page)
+    assert page.complaints == []
