@@ -290,7 +290,10 @@ static void show_number(const char *name, const json_t *value, char cell[CTL_CEL
 		ctl_show_us(number, cell, CTL_CELL);
 		break;
 	case SECONDS:
-		ctl_show_us(number * 1e6, cell, CTL_CELL);
+		if (json_is_integer(value) && number == 0)
+			snprintf(cell, CTL_CELL, "< 1 s"); /* whole ones were told */
+		else
+			ctl_show_us(number * 1e6, cell, CTL_CELL);
 		break;
 	case MOMENT_US:
 		show_moment(number, cell);

@@ -13,7 +13,7 @@ from lib.terminal import printed
 
 HOUR_S = 3600
 # Lengths of time that can truly be zero. Every other zero stands for "never", "none" or "unknown".
-TRUE_ZEROS = {"uptime", "since", "clock_skew"}
+TRUE_ZEROS = {"since", "clock_skew"}
 ZERO_TIME = re.compile(r"(?<![\d.,])0(\.0)? (µs|ms|s)\b")
 # Milliseconds or microseconds since 1970 of this century, with and without groups, and an age of decades.
 RAW_MOMENT = re.compile(r"\b1[5-9]\d{8}(\d{3}){0,2}\b|\b1,[5-9]\d\d(,\d{3}){3,4}\b|\b\d{5} d\b")
@@ -51,7 +51,7 @@ def test_the_faults_are_found():
                  '  listeners  [{"address":"shm"}]', "  different  []", "  taken  0.000285889", "  taken  2.9e-05",
                  "  fresh_ms  1,795,810,895,764"):
         assert list(faults(line)), line
-    for line in ("  uptime_s  0 µs", "  lag_ms  10.0 ms", "  fresh  100 ms ago", "  version  redis 7.0.15",
+    for line in ("  since_s  0 µs", "  lag_ms  10.0 ms", "  fresh  100 ms ago", "  version  redis 7.0.15",
                  "  bytes  0 B", "  taken  0.029 %", "  version  9,007,199,254,740,992"):
         assert not list(faults(line)), line
 

@@ -107,6 +107,13 @@ def test_nothing_is_a_word_and_not_a_number(agent):
     assert re.search(r'bytes +0 B\r', shown) and '0 µs' not in shown
 
 
+def test_less_than_a_second_is_no_zero(agent):
+    agent.answer('status', {'state': 'warm', 'proven_equal_s': 0, 'uptime_s': 0, 'since_s': 0.0, 'local': {'keys': 1}})
+    shown = on_terminal(['-s', agent.path, 'status', '--all'], env=PLAIN)[1]
+    assert re.search(r'proven_equal_s +< 1 s\r', shown) and re.search(r'uptime_s +< 1 s\r', shown)
+    assert 'each key within the last < 1 s' in on_terminal(['-s', agent.path, 'status'], env=PLAIN)[1]
+
+
 def told(text):
     """Without line ends and spaces: a text that was broken reads as before."""
     return ''.join(text.split())
