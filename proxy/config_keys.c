@@ -185,8 +185,8 @@ const struct kw_config_key kw_proxy_config_keys[] = {
 		"trust (no CONFIG at all: A and E must be in the primary's configuration)."},
 	{"source.canary_key", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
 		"With source.flags=trust: a key of the proxy's own, written each ten seconds in "
-		"database 0 (SET), whose event proves the flags; it is not replicated. Empty: they "
-		"are not proven."},
+		"database 0 as each type, whose events prove the flags; it is not replicated. "
+		"Empty: they are not proven."},
 	{"source.fresh_interval_ms", KW_CONFIG_INTEGER, "100", false, 5, 100, NULL,
 		"How often the table's freshness is proved by a barrier."},
 	{"source.cursor_name", KW_CONFIG_TEXT, "\"keywake_cursor\"", false, 0, 0, NULL,

@@ -180,6 +180,18 @@ static const char *flags_text(enum kw_feed_flags flags)
 	return texts[flags];
 }
 
+/* Of the classes that a key can prove; without such a key none is. */
+static json_t *classes_json(kw_flag_classes classes)
+{
+	json_t *names = json_array();
+
+	for (int class = 0; class < KW_FLAG_CLASSES; class ++)
+		if (classes & KW_FLAG_CLASS(class))
+			json_array_append_new(
+				names, json_string(kw_flag_class_name((enum kw_flag_class) class)));
+	return names;
+}
+
 static json_t *feed_json(const struct kw_source_stats *s)
 {
 	return json_pack("{s:s,s:o}", "kind",
@@ -211,6 +223,11 @@ static json_t *status_json(void *arg)
 	json_object_set_new(
 		status, "reason_code", json_string(kw_source_reason_code(proxy->source)));
 	json_object_set_new(status, "flags", json_string(flags_text(s->flags)));
+	if (*kw_config_text(proxy->daemon.config, "source.canary_key")) {
+		json_object_set_new(status, "flags_proven", classes_json(s->flags_proven));
+		json_object_set_new(status, "flags_unproven",
+			classes_json(KW_FLAG_CLASSES_ALL & ~s->flags_proven));
+	}
 	json_object_set_new(status, "feed", feed_json(s));
 	json_object_set_new(status, "missing_keys", json_integer((json_int_t)s->missing_keys));
 	json_object_set_new(status, "missing_of", json_integer((json_int_t)s->missing_of));
@@ -408,14 +425,17 @@ static void on_approve(void *arg, struct kw_rpc_call *call, const json_t *params
 
 #define FENCE_SECONDS_MAX 86400
 
-static void on_fenced(void *arg, const struct kw_error *error)
+static void on_fenced(
+	void *arg, const struct kw_source_paused *paused, const struct kw_error *error)
 {
 	struct kw_rpc_call *call = arg;
 
 	if (error)
 		kw_rpc_fail_error(call, error);
 	else
-		kw_rpc_result(call, json_object());
+		kw_rpc_result(call, json_pack("{s:s,s:I,s:I}", "run_id", paused->run_id, "changes",
+					    (json_int_t)paused->changes, "saved_s",
+					    (json_int_t)paused->saved_s));
 }
 
 static void on_fence(void *arg, struct kw_rpc_call *call, const json_t *params)

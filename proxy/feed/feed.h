@@ -29,6 +29,7 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "feed/doubt.h"
+#include "feed/flags.h"
 #include "feed/policy.h"
 #include "fetch/data.h"
 #include "keys/databases.h"
@@ -172,6 +173,12 @@ struct kw_feed_handlers {
 	 * server, and does nothing explain why? Then a command that came later does not, either.
 	 */
 	bool (*lacked)(void *arg, uint64_t before_us);
+	/*
+	 * A question: may a key of the proxy's own be written to the server now? Not to one that is
+	 * not confirmed as the primary, and not while the proxy lets the writes of all clients
+	 * wait.
+	 */
+	bool (*may_write)(void *arg);
 	void *arg;
 };
 
@@ -181,6 +188,7 @@ struct kw_feed_stats {
 	uint64_t values_shed;  /* keys told dirty in place of a value: the feed was far behind */
 	int64_t clock_skew_us; /* the server's clock less ours */
 	enum kw_feed_flags flags;
+	kw_flag_classes flags_proven; /* by a key of the proxy's own */
 	uint64_t arrived_us; /* our clock when the first of the changes that are told now, or were
 				told last, was read from the server; 0: not known */
 	enum kw_source_feed feed; /* never auto */

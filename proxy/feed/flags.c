@@ -1,6 +1,7 @@
 #include "feed/flags.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 /*
  * What A abbreviates (NOTIFY_ALL in the server's server.h). m (misses) and n (new keys) are not
@@ -62,4 +63,39 @@ void kw_flags_merged(kw_flags flags, char text[KW_FLAGS_TEXT])
 			*at++ = c;
 	assert(at - text < KW_FLAGS_TEXT);
 	*at = '\0';
+}
+
+static const struct {
+	const char *name;
+	char letter;
+} flag_classes[] = {
+	[KW_FLAG_STRING] = {"string", '$'},
+	[KW_FLAG_GENERIC] = {"generic", 'g'},
+	[KW_FLAG_LIST] = {"list", 'l'},
+	[KW_FLAG_SET] = {"set", 's'},
+	[KW_FLAG_HASH] = {"hash", 'h'},
+	[KW_FLAG_ZSET] = {"sorted set", 'z'},
+	[KW_FLAG_STREAM] = {"stream", 't'},
+	[KW_FLAG_EXPIRED] = {"expired", 'x'},
+};
+
+const char *kw_flag_class_name(enum kw_flag_class class)
+{
+	assert((unsigned)class < KW_FLAG_CLASSES);
+	return flag_classes[class].name;
+}
+
+void kw_flag_classes_text(kw_flag_classes classes, char text[KW_FLAG_CLASSES_TEXT])
+{
+	int length = 0;
+
+	*text = '\0';
+	for (int class = 0; class < KW_FLAG_CLASSES; class ++) {
+		if (!(classes & KW_FLAG_CLASS(class)))
+			continue;
+		length += snprintf(text + length, (size_t)(KW_FLAG_CLASSES_TEXT - length),
+			"%s%s (%c)", length > 0 ? ", " : "", flag_classes[class].name,
+			flag_classes[class].letter);
+		assert(length < KW_FLAG_CLASSES_TEXT);
+	}
 }

@@ -27,4 +27,33 @@ bool kw_flags_sufficient(kw_flags flags);
 /* flags and what is needed, as text for CONFIG SET. */
 void kw_flags_merged(kw_flags flags, char text[KW_FLAGS_TEXT]);
 
+/*
+ * The classes of A that a key of one's own can prove (notify/beat.h). It cannot prove those of
+ * evictions (e) and of modules (d).
+ */
+enum kw_flag_class {
+	KW_FLAG_STRING,
+	KW_FLAG_GENERIC,
+	KW_FLAG_LIST,
+	KW_FLAG_SET,
+	KW_FLAG_HASH,
+	KW_FLAG_ZSET,
+	KW_FLAG_STREAM,
+	KW_FLAG_EXPIRED,
+	KW_FLAG_CLASSES,
+};
+
+/* A set of classes: bits of enum kw_flag_class. */
+typedef uint32_t kw_flag_classes;
+
+#define KW_FLAG_CLASS(class) ((kw_flag_classes)1 << (class))
+#define KW_FLAG_CLASSES_ALL (KW_FLAG_CLASS(KW_FLAG_CLASSES) - 1)
+
+/* "hash" */
+const char *kw_flag_class_name(enum kw_flag_class class);
+
+/* "list (l), hash (h)" */
+#define KW_FLAG_CLASSES_TEXT 112 /* all of them and the end */
+void kw_flag_classes_text(kw_flag_classes classes, char text[KW_FLAG_CLASSES_TEXT]);
+
 #endif

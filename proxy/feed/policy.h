@@ -20,8 +20,8 @@ enum kw_source_flags {
 
 /* What is known of the server's notification flags. */
 enum kw_feed_flags {
-	KW_FEED_FLAGS_CHECKED,  /* each look asks for them */
-	KW_FEED_FLAGS_PROVEN,   /* not asked for, and an event of our own came just now */
+	KW_FEED_FLAGS_CHECKED, /* each look asks for them */
+	KW_FEED_FLAGS_PROVEN, /* not asked for, and events of our own of each class came just now */
 	KW_FEED_FLAGS_UNPROVEN, /* trusted */
 	KW_FEED_FLAGS_UNUSED,   /* the feed is the replication stream */
 };

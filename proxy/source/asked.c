@@ -175,6 +175,7 @@ void kw_source_stats(const struct kw_source *source, struct kw_source_stats *sta
 		.approvals = source->approvals,
 		.clock_skew_us = feed.clock_skew_us,
 		.flags = feed.flags,
+		.flags_proven = feed.flags_proven,
 		.feed = feed.feed,
 		.feed_why = feed.feed_why,
 	};

@@ -81,6 +81,14 @@ enum kw_fence kw_source_fence_now(const struct kw_source *source)
 		       : KW_FENCE_CLOSED;
 }
 
+bool kw_source_may_write(const struct kw_source *source)
+{
+	return kw_source_link_is_up(&source->link) && is_primary(source) &&
+	       kw_mandate_holds(kw_source_mandate(source)) &&
+	       kw_source_fence_now(source) == KW_FENCE_OPEN &&
+	       !kw_source_pauses_hold(&source->pauses, kw_clock_us());
+}
+
 bool kw_source_judge(struct kw_source *source)
 {
 	enum kw_mandate_state mandate = kw_source_mandate(source);

@@ -27,6 +27,12 @@ enum kw_fence kw_source_fence(const struct kw_source *source);
 /* As of now, for what is not undone by a judgement that comes later. */
 enum kw_fence kw_source_fence_now(const struct kw_source *source);
 
+/*
+ * As of now: may a key of the proxy's own be written to the server? It must be confirmed as the
+ * primary, and this proxy must not let the writes of all clients wait (pause.h).
+ */
+bool kw_source_may_write(const struct kw_source *source);
+
 /* Judge the mandate now. True: the state or the term changed. The caller tells the table. */
 bool kw_source_judge(struct kw_source *source);
 

@@ -13,8 +13,8 @@
 #include <string.h>
 #include <sys/random.h>
 
-/* What closing waits for: the link, the turn and the timers. */
-#define PARTS_TO_CLOSE (2 + KW_SOURCE_TIMERS)
+/* What closing waits for: the link, the turn, the pauses and the timers. */
+#define PARTS_TO_CLOSE (3 + KW_SOURCE_TIMERS)
 
 /* The state that is told outside. */
 
@@ -319,13 +319,11 @@ static uint64_t hash_seed(const struct kw_source *source)
 	return seed;
 }
 
-static void part_closed(void *owner);
-
 static void init_reading(struct kw_source *source, uv_loop_t *loop, uint64_t seed)
 {
 	const struct kw_source_options *options = &source->options;
 	const struct kw_source_link_handlers link = {
-		kw_source_link_came_up, kw_source_link_went_down, part_closed, source};
+		kw_source_link_came_up, kw_source_link_went_down, kw_source_part_closed, source};
 	struct kw_fetch_handlers fetch;
 
 	source->dirty = kw_dirty_new(seed);
@@ -374,6 +372,7 @@ static void init_parts(struct kw_source *source, uv_loop_t *loop)
 	kw_ticket_init(&source->ticket);
 	kw_trace_init(&source->trace, seed, kw_clock_us());
 	kw_turn_init(&source->turn, loop, on_turn, source);
+	kw_source_pauses_init(source);
 	for (int i = 0; i < KW_SOURCE_TIMERS; i++) {
 		uv_timer_init(loop, &source->timers[i]);
 		source->timers[i].data = source;
@@ -425,6 +424,7 @@ void kw_source_start(struct kw_source *source)
 static void free_source(struct kw_source *source)
 {
 	kw_feed_free(source->feed);
+	kw_source_pauses_free(&source->pauses);
 	kw_sweep_close(&source->sweep);
 	kw_fetch_free(source->fetch);
 	kw_store_close(&source->store);
@@ -434,7 +434,7 @@ static void free_source(struct kw_source *source)
 	free(source);
 }
 
-static void part_closed(void *owner)
+void kw_source_part_closed(void *owner)
 {
 	struct kw_source *source = owner;
 	void (*done)(void *arg) = source->closed;
@@ -450,7 +450,7 @@ static void part_closed(void *owner)
 
 static void timer_closed(uv_handle_t *handle)
 {
-	part_closed(handle->data);
+	kw_source_part_closed(handle->data);
 }
 
 void kw_source_close(struct kw_source *source, void (*done)(void *arg), void *arg)
@@ -459,8 +459,10 @@ void kw_source_close(struct kw_source *source, void (*done)(void *arg), void *ar
 	source->parts_open = PARTS_TO_CLOSE;
 	source->closed = done;
 	source->closed_arg = arg;
-	kw_turn_close(&source->turn, part_closed);
+	kw_turn_close(&source->turn, kw_source_part_closed);
 	for (int i = 0; i < KW_SOURCE_TIMERS; i++)
 		uv_close((uv_handle_t *)&source->timers[i], timer_closed);
+	if (kw_source_pauses_end(source))
+		kw_source_part_closed(source);
 	kw_source_link_close(&source->link);
 }

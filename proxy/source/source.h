@@ -31,6 +31,7 @@
 #define KW_PROXY_SOURCE_H
 
 #include "base/error.h"
+#include "feed/flags.h"
 #include "feed/policy.h"
 #include "fetch/pace.h"
 #include "mandate/mandate.h"
@@ -95,6 +96,7 @@ struct kw_source_stats {
 	uint64_t approvals;         /* findings of the brake that an operator approved */
 	int64_t clock_skew_us;      /* primary's clock less ours */
 	enum kw_feed_flags flags;
+	kw_flag_classes flags_proven; /* by source.canary_key */
 	enum kw_source_feed feed; /* never auto */
 	const char *feed_why;     /* why auto has chosen it; "" otherwise */
 };

@@ -17,6 +17,7 @@
 #include "source/history.h"
 #include "source/late.h"
 #include "source/link.h"
+#include "source/pause.h"
 #include "source/source.h"
 #include "source/state.h"
 #include "source/store.h"
@@ -59,6 +60,7 @@ struct kw_source {
 	enum kw_chain chain; /* as of the last turn */
 	bool unmended;       /* while the link is down: a doubt came, or was not mended before */
 	struct kw_late late;
+	struct kw_source_pauses pauses;
 	struct kw_doubts doubts;
 	uint64_t approvals;
 	uint64_t answers; /* of the data connection, as of the last turn */
@@ -72,6 +74,7 @@ struct kw_late_counts kw_source_late_counts(const struct kw_source *source);
 
 /* source.c */
 enum kw_chain kw_source_chain(const struct kw_source *source);
+void kw_source_part_closed(void *owner); /* one of those that closing waits for */
 
 /* Into the table: what its superblock and its history say. */
 void kw_source_tell_table(struct kw_source *source);

@@ -323,10 +323,15 @@ static bool feed_asks_lacked(void *arg, uint64_t before_us)
 	return kw_sweep_is_held(&source->sweep) && source->sweep.brake.held_us < before_us;
 }
 
+static bool feed_asks_may_write(void *arg)
+{
+	return kw_source_may_write(arg);
+}
+
 struct kw_feed_handlers kw_source_hears_feed(struct kw_source *source)
 {
 	return (struct kw_feed_handlers){feed_ready, feed_dirty, feed_value, feed_flushed,
 		kw_source_doubt, feed_passed, feed_examined, feed_ordered, feed_lost, feed_stopped,
 		feed_wants_turn, feed_asks_held, feed_asks_explained, feed_asks_mends,
-		feed_explains, feed_asks_lacked, source};
+		feed_explains, feed_asks_lacked, feed_asks_may_write, source};
 }

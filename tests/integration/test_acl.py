@@ -299,6 +299,21 @@ def test_a_password_file_others_may_read_is_refused(bed):
     assert "chmod" in proxy.output()
 
 
+@pytest.mark.parametrize("server", MATRIX)
+def test_the_canary_line_is_enough_and_writes_one_key(bed, server, need_server):
+    need_server(server)
+    primary = bed.server("primary", server, notify_keyspace_events="AE")
+    words = [word for word in acl_words("primary-canary.acl")
+             if word != "+client|no-touch" or primary.version >= (7, 2, 0)]
+    primary.command("ACL", "SETUSER", *words)
+    proxy = bed.proxy(primary, source__flags="trust", source__canary_key="keywake:canary",
+                      redis__username=words[0], redis__password_file=bed.file("password", PASSWORD + "\n"))
+    proxy.wait_status(lambda status: status["flags"] == "trusted, proven", "they are not proven", 60)
+    assert not primary.command("ACL", "LOG"), primary.command("ACL", "LOG")
+    for write in (["SET", "keywake:canary2", 1], ["DEL", "other"], ["XADD", "other", "*", "f", 1]):
+        assert b"permissions" in primary.command("ACL", "DRYRUN", words[0], *write), write
+
+
 def test_the_switchover_line_is_enough_for_the_fence(bed):
     primary = bed.server("primary")
     if primary.version < (7, 2, 0):

@@ -5,10 +5,10 @@
 #include "base/log.h"
 #include "base/sm.h"
 #include "feed/batch.h"
-#include "feed/notify/beat.h"
 #include "feed/notify/canary.h"
 #include "feed/notify/channel.h"
 #include "feed/notify/flush.h"
+#include "feed/notify/prover.h"
 #include "feed/notify/refetch.h"
 #include "feed/permissions.h"
 #include "feed/watch/silent.h"
@@ -20,8 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BEAT_TTL_MS "60000" /* the key goes by itself when no proxy writes it */
-#define CHANNEL_BYTES 64    /* longer channels are taken apart each time */
+#define CHANNEL_BYTES 64 /* longer channels are taken apart each time */
 /*
  * A DEBUG counts if it was seen at most so many looks of watch ago: a look can come before the
  * flush.
@@ -32,7 +31,7 @@ enum state {
 	STOPPED,
 	STARTING, /* watch looks, or the events connection subscribes */
 	RUNNING,
-	STOPPING, /* the events connection is being closed */
+	STOPPING, /* the events connection is being closed, or that of the prover */
 };
 
 /*
@@ -50,8 +49,9 @@ enum examination { EXAM_NONE, EXAM_DUE, EXAM_LOOKING, EXAM_TELLING };
 /* The channel of the last event, taken apart: most events have that of the one before. */
 struct heard {
 	uint32_t database;
-	unsigned flags;  /* of the dirty set; 0: no key changed */
-	uint16_t length; /* of the channel; 0: none */
+	unsigned flags;        /* of the dirty set; 0: no key changed */
+	uint16_t length;       /* of the channel; 0: none */
+	struct kw_slice event; /* within `channel`, or within the message under way */
 	char channel[CHANNEL_BYTES];
 };
 
@@ -72,11 +72,15 @@ struct notify {
 	struct kw_refetch refetch;
 	struct kw_canaries *canaries;
 	struct kw_flush_check flush;
-	struct kw_beat beat; /* of scope->canary_key */
-	bool beat_refused;   /* that was told: once is enough */
+	struct kw_prover *prover; /* of scope->canary_key */
 	uint64_t event_count;
 	uint64_t heard_count; /* events of changes of any key, followed or not */
 };
+
+static bool is_closed(const struct notify *notify)
+{
+	return !notify->events && kw_prover_is_idle(notify->prover);
+}
 
 static bool holds(const void *owner, int state)
 {
@@ -84,7 +88,7 @@ static bool holds(const void *owner, int state)
 
 	switch (state) {
 	case STOPPED:
-		return !notify->events && notify->barrier == BARRIER_NONE &&
+		return is_closed(notify) && notify->barrier == BARRIER_NONE &&
 		       notify->examination == EXAM_NONE && !kw_flush_under_way(&notify->flush);
 	case RUNNING:
 		return notify->events && notify->confirmations == 0;
@@ -134,9 +138,11 @@ static const struct heard *hear(struct notify *notify, struct kw_slice channel)
 	heard->flags = kw_channel_is_change(event) ? KW_DIRTY_EVENT : 0;
 	if (heard->flags && kw_channel_may_expire(event))
 		heard->flags |= KW_DIRTY_TTL;
+	heard->event = event;
 	if (channel.length <= sizeof heard->channel) {
 		memcpy(heard->channel, channel.data, channel.length);
 		heard->length = (uint16_t)channel.length;
+		heard->event.data = heard->channel + (channel.length - event.length);
 	}
 	return heard;
 }
@@ -146,9 +152,8 @@ static void key_changed(struct notify *notify, struct kw_slice channel, struct k
 	const struct heard *heard = hear(notify, channel);
 
 	notify->heard_count += heard && heard->flags;
-	if (heard && heard->flags && heard->database == 0 &&
-		kw_scope_names(notify->options.scope->canary_key, key))
-		kw_beat_heard(&notify->beat);
+	if (heard && heard->flags && heard->database == 0)
+		kw_prover_heard(notify->prover, heard->event, key);
 	if (!heard || !heard->flags || heard->database >= kw_watch_databases(notify->watch) ||
 		!kw_scope_has(notify->options.scope, heard->database, key))
 		return;
@@ -383,6 +388,16 @@ static void events_ready(void *arg)
 		kw_redis_words(notify->events, events_named, notify, "CLIENT", "ID", NULL);
 }
 
+static void part_closed(void *arg)
+{
+	struct notify *notify = arg;
+
+	if (notify->sm.state != STOPPING || !is_closed(notify))
+		return;
+	kw_sm_move(&notify->sm, STOPPED, "");
+	notify->handlers.stopped(notify->handlers.arg);
+}
+
 /* `why` lies in the connection, which is freed after it was told. */
 static void events_closed(void *arg, const struct kw_error *why)
 {
@@ -395,8 +410,7 @@ static void events_closed(void *arg, const struct kw_error *why)
 	assert(notify->sm.state == STOPPING); /* the owner has stopped us, now or before */
 	notify->events = NULL;
 	kw_redis_free(gone);
-	kw_sm_move(&notify->sm, STOPPED, "");
-	notify->handlers.stopped(notify->handlers.arg);
+	part_closed(notify);
 }
 
 /* watch's first look found nothing against the server. */
@@ -438,47 +452,35 @@ static void stir(void *arg, enum kw_silent_kind kind)
 	want_turn(notify);
 }
 
-/* The beat. */
+/* The proof of the flags. */
 
-static void beat_answered(void *arg, const struct kw_reply *reply)
+static bool may_write(void *arg)
 {
 	struct notify *notify = arg;
 
-	if (kw_beat_answered(&notify->beat, reply && reply->type != KW_REPLY_ERROR))
-		watch_doubts(notify, KW_DOUBT_FLAGS,
-			"source.canary_key was written twice, and no event told of it: the server "
-			"may have lost its notification flags");
+	return notify->handlers.may_write(notify->handlers.arg);
 }
 
-static void beat_written(void *arg, const struct kw_reply *reply)
+static void proof_answered(void *arg, const struct kw_reply *reply)
 {
 	struct notify *notify = arg;
-	struct kw_error why;
-	bool ok;
 
-	reply = kw_data_reply(notify->options.data, reply);
-	ok = reply && reply->type == KW_REPLY_STATUS;
-	if (reply && !ok && !notify->beat_refused) {
-		notify->beat_refused = true;
-		kw_data_refusal(&why, notify->options.redis.username, "SET of source.canary_key",
-			"+set", reply);
-		kw_log_warn("source", "%s: the notification flags stay unproven", why.text);
-	}
-	if (kw_beat_written(&notify->beat, ok) && notify->events)
-		kw_redis_words(notify->events, beat_answered, notify, "PING", NULL);
+	kw_prover_passed(notify->prover, reply && reply->type != KW_REPLY_ERROR);
 }
 
-static void beat(struct notify *notify, uint64_t now_us)
+static void proof_asks_events(void *arg)
 {
-	const struct kw_slice key = notify->options.scope->canary_key;
-	const struct kw_slice argv[] = {kw_slice_text("SET"), key, kw_slice_text("1"),
-		kw_slice_text("PX"), kw_slice_text(BEAT_TTL_MS)};
+	struct notify *notify = arg;
 
-	if (key.length == 0 || kw_data_is_broken(notify->options.data) ||
-		!kw_beat_is_due(&notify->beat, now_us))
-		return;
-	kw_data_select(notify->options.data, 0);
-	kw_data_send(notify->options.data, beat_written, notify, sizeof argv / sizeof *argv, argv);
+	if (notify->events)
+		kw_redis_words(notify->events, proof_answered, notify, "PING", NULL);
+}
+
+static void flags_lacking(void *arg, kw_flag_classes classes)
+{
+	struct notify *notify = arg;
+
+	kw_watch_lacks_flags(notify->watch, classes);
 }
 
 /* Examinations. */
@@ -551,13 +553,10 @@ static void stop(struct kw_feed *feed)
 	notify->examination = EXAM_NONE;
 	kw_flush_abandon(&notify->flush);
 	kw_refetch_stop(&notify->refetch);
-	kw_beat_stop(&notify->beat);
-	if (notify->events) {
+	kw_prover_stop(notify->prover);
+	if (notify->events)
 		kw_redis_close(notify->events);
-		kw_sm_move(&notify->sm, STOPPING, "");
-	} else {
-		kw_sm_move(&notify->sm, STOPPED, "");
-	}
+	kw_sm_move(&notify->sm, is_closed(notify) ? STOPPED : STOPPING, "");
 }
 
 static bool is_stopped(const struct kw_feed *feed)
@@ -579,7 +578,9 @@ static void look(struct kw_feed *feed)
 		return;
 	ask_barrier_again(notify);
 	kw_watch_look(notify->watch);
-	beat(notify, kw_clock_us());
+	if (notify->options.flags == KW_SOURCE_FLAGS_TRUST)
+		kw_prover_look(notify->prover, notify->options.address,
+			kw_watch_identity(notify->watch)->run_id, kw_clock_us());
 }
 
 static void let_wait(struct kw_feed *feed, bool may)
@@ -596,6 +597,7 @@ static void turn(struct kw_feed *feed, uint64_t now_us)
 
 	kw_feed_batch_tell(&notify->batch);
 	if (notify->sm.state == RUNNING) {
+		kw_prover_turn(notify->prover);
 		kw_refetch_turn(&notify->refetch, now_us);
 		tell_examined(notify);
 	}
@@ -640,23 +642,24 @@ static uint32_t databases(const struct kw_feed *feed)
 	return kw_watch_databases(const_notify_of(feed)->watch);
 }
 
-static enum kw_feed_flags flags_of(const struct notify *notify)
+static enum kw_feed_flags flags_of(const struct notify *notify, kw_flag_classes proven)
 {
 	if (notify->options.flags != KW_SOURCE_FLAGS_TRUST)
 		return KW_FEED_FLAGS_CHECKED;
-	return kw_beat_proves(&notify->beat, kw_clock_us()) ? KW_FEED_FLAGS_PROVEN
-							    : KW_FEED_FLAGS_UNPROVEN;
+	return proven == KW_FLAG_CLASSES_ALL ? KW_FEED_FLAGS_PROVEN : KW_FEED_FLAGS_UNPROVEN;
 }
 
 static void stats(const struct kw_feed *feed, struct kw_feed_stats *stats)
 {
 	const struct notify *notify = const_notify_of(feed);
+	kw_flag_classes proven = kw_prover_proven(notify->prover, kw_clock_us());
 
 	*stats = (struct kw_feed_stats){
 		.events = notify->event_count + notify->flush.seen,
 		.silent_refetches = notify->refetch.keys,
 		.clock_skew_us = kw_watch_skew_us(notify->watch),
-		.flags = flags_of(notify),
+		.flags = flags_of(notify, proven),
+		.flags_proven = proven,
 		.arrived_us = notify->batch.begun_us,
 		.feed = KW_SOURCE_FEED_NOTIFICATIONS,
 		.feed_why = "",
@@ -674,6 +677,7 @@ static void notify_free(struct kw_feed *feed)
 
 	assert(notify->sm.state == STOPPED);
 	kw_watch_free(notify->watch);
+	kw_prover_free(notify->prover);
 	kw_flush_close(&notify->flush);
 	kw_canaries_free(notify->canaries);
 	kw_refetch_close(&notify->refetch);
@@ -691,6 +695,8 @@ struct kw_feed *kw_notify_new(
 	struct notify *notify = kw_zalloc(sizeof *notify);
 	const struct kw_watch_handlers watch = {
 		welcome, watch_doubts, stir, looked, events_heard, notify};
+	const struct kw_prover_handlers prover = {
+		may_write, proof_asks_events, flags_lacking, part_closed, notify};
 
 	assert(options->data && options->scope && options->watch_interval_ms > 0);
 	notify->feed.operations = &operations;
@@ -700,6 +706,8 @@ struct kw_feed *kw_notify_new(
 	notify->batch.handlers = &notify->handlers;
 	notify->greeted = KW_FEED_SAME_SERVER;
 	notify->watch = kw_watch_new(options->data, options->flags, &watch);
+	notify->prover =
+		kw_prover_new(options->loop, &options->redis, options->scope->canary_key, &prover);
 	notify->silent = kw_silent_new(options->seed);
 	notify->refetch = (struct kw_refetch){
 		.silent = notify->silent,

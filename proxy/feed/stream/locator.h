@@ -2,16 +2,10 @@
  * Tells the replication stream in which database it is: PUBLISH in database 0, which a primary puts
  * into its stream (replication.h).
  *
- *   ┌──────┐ ask ┌────────┐ answered, lost, or five seconds ┌─────────┐
- *   │ IDLE │────▶│ ASKING │────────────────────────────────▶│ CLOSING │
- *   └──────┘     └────────┘                                 └─────────┘
- *       ▲                             closed                     │
- *       └────────────────────────────────────────────────────────┘
- *
- * It has a connection of its own for each question. While CLIENT PAUSE or FAILOVER stops writes,
- * PUBLISH waits, and all that is asked on its connection after it. Nothing is asked after it here.
- * After a question there is a pause before the next one. A refusal is logged once, and no more is
- * asked before the next stop.
+ * It has a connection of its own for each question (fetch/errand.h). While CLIENT PAUSE or FAILOVER
+ * stops writes, PUBLISH waits, and all that is asked on its connection after it. Nothing is asked
+ * after it here. After a question there is a pause before the next one. A
+ * refusal is logged once, and no more is asked before the next stop.
  *
  * Loop thread only.
  */

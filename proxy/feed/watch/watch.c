@@ -41,13 +41,15 @@ struct kw_watch {
 	struct kw_takers takers;
 	uint64_t infos_asked; /* the data connection's count before the look under way */
 	struct kw_conf conf;
-	uint32_t owed;          /* answers that end the look under way */
-	struct kw_deaf deaf;    /* source.flags=trust */
-	uint64_t events_asked;  /* heard before the look under way */
-	uint64_t other_changes; /* calls, at the last look */
-	uint64_t deaf_us;       /* when changes without events were found; 0: they were not … */
-	uint64_t deaf_config;   /* … and CONFIG SETs counted then */
-	uint64_t time_us;       /* when the clocks were last compared */
+	uint32_t owed;           /* answers that end the look under way */
+	struct kw_deaf deaf;     /* source.flags=trust */
+	uint64_t events_asked;   /* heard before the look under way */
+	uint64_t other_changes;  /* calls, at the last look */
+	uint64_t deaf_us;        /* when changes without events were found; 0: they were not … */
+	uint64_t deaf_config;    /* … and CONFIG SETs counted then */
+	kw_flag_classes lacking; /* … of which classes, if that is known */
+	uint64_t config_calls;   /* CONFIG SETs counted by the last look */
+	uint64_t time_us;        /* when the clocks were last compared */
 	uint64_t asked_wall_us;
 	uint64_t busy_times; /* of the data connection, when the time was asked for */
 	int64_t skew_us;
@@ -306,13 +308,40 @@ static bool any_other_change(struct kw_watch *watch, struct kw_slice info)
 	return calls != before;
 }
 
+#define REMEDY                                                                                     \
+	"source.flags=trust needs the flags A and E; put `notify-keyspace-events AE` into the "    \
+	"server's configuration and run CONFIG SET notify-keyspace-events AE there (tried again "  \
+	"once a minute)"
+
 static bool fail_deaf(struct kw_watch *watch)
 {
-	kw_data_fail(watch->data, KW_E_REFUSED,
-		"keys change and no event comes: source.flags=trust needs the flags A and E; put "
-		"`notify-keyspace-events AE` into the server's configuration and run CONFIG SET "
-		"notify-keyspace-events AE there (tried again once a minute)");
+	char classes[KW_FLAG_CLASSES_TEXT];
+
+	kw_flag_classes_text(watch->lacking, classes);
+	if (watch->lacking)
+		kw_data_fail(watch->data, KW_E_REFUSED,
+			"source.canary_key was written, and no event came of these classes: "
+			"%s: " REMEDY,
+			classes);
+	else
+		kw_data_fail(watch->data, KW_E_REFUSED, "keys change and no event comes: " REMEDY);
 	return false;
+}
+
+static void note_deaf(struct kw_watch *watch, kw_flag_classes lacking)
+{
+	watch->deaf_us = kw_clock_us();
+	watch->deaf_config = watch->config_calls;
+	watch->lacking = lacking;
+}
+
+void kw_watch_lacks_flags(struct kw_watch *watch, kw_flag_classes classes)
+{
+	assert(watch->conf.settings.blind && classes);
+	if (kw_data_is_broken(watch->data))
+		return;
+	note_deaf(watch, classes);
+	fail_deaf(watch);
 }
 
 /* Changes without events, if nothing else tells of missing flags. False: the connection failed. */
@@ -330,12 +359,11 @@ static bool look_for_events(struct kw_watch *watch, struct kw_slice info, bool s
 		return true;
 	if (is_greeting(watch) && watch->deaf_us && watch->server == KW_FEED_SAME_SERVER &&
 		look.now_us - watch->deaf_us < DEAF_PAUSE_US &&
-		watch->deaf_config == config_calls(watch, info))
+		watch->deaf_config == watch->config_calls)
 		return fail_deaf(watch);
 	if (!kw_deaf_look(&watch->deaf, &look))
 		return true;
-	watch->deaf_us = look.now_us;
-	watch->deaf_config = config_calls(watch, info);
+	note_deaf(watch, 0);
 	return fail_deaf(watch);
 }
 
@@ -367,6 +395,7 @@ static bool look_at_info(struct kw_watch *watch)
 
 	if (!look_at_identity(watch, info))
 		return false;
+	watch->config_calls = config_calls(watch, info);
 	silent = hears_all(watch) || look_at_calls(watch, info);
 	if (!look_for_events(watch, info, silent))
 		return false;

@@ -48,6 +48,12 @@ void kw_watch_begin(struct kw_watch *watch);
 bool kw_watch_look(struct kw_watch *watch);
 
 /*
+ * The server was shown to raise no events of these classes: the connection fails, and the server is
+ * not followed for a minute, unless its flags were changed meanwhile. source.flags=trust only.
+ */
+void kw_watch_lacks_flags(struct kw_watch *watch, kw_flag_classes classes);
+
+/*
  * The server has named the history of its data since the last look, and all of it is read now, so
  * the new name is no doubt. A primary without a backlog takes a new id when it makes one.
  */
