@@ -10,7 +10,6 @@
 #include "mandate/hint.h"
 #include "mandate/sentinels.h"
 #include "remote/rdma/counts.h"
-#include "source/pause.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -404,6 +403,10 @@ static void on_reconcile(void *arg, struct kw_rpc_call *call, const json_t *para
 	struct kw_proxy *proxy = arg;
 
 	kw_source_forgive(proxy->source);
+	if (json_is_true(json_object_get(params, "wait"))) {
+		kw_proxy_compare(proxy, call);
+		return;
+	}
 	kw_source_reconcile(proxy->source, "asked for by the operator");
 	kw_rpc_result(call,
 		json_pack("{s:s}", "state", kw_source_state_name(kw_source_state(proxy->source))));
@@ -421,46 +424,6 @@ static void on_approve(void *arg, struct kw_rpc_call *call, const json_t *params
 	}
 	kw_log_warn("source", "approved on the control socket: %s", finding);
 	kw_rpc_result(call, json_pack("{s:s}", "approved", finding));
-}
-
-#define FENCE_SECONDS_MAX 86400
-
-static void on_fenced(
-	void *arg, const struct kw_source_paused *paused, const struct kw_error *error)
-{
-	struct kw_rpc_call *call = arg;
-
-	if (error)
-		kw_rpc_fail_error(call, error);
-	else
-		kw_rpc_result(call, json_pack("{s:s,s:I,s:I}", "run_id", paused->run_id, "changes",
-					    (json_int_t)paused->changes, "saved_s",
-					    (json_int_t)paused->saved_s));
-}
-
-static void on_fence(void *arg, struct kw_rpc_call *call, const json_t *params)
-{
-	struct kw_proxy *proxy = arg;
-	double seconds = json_number_value(json_object_get(params, "seconds"));
-	uint32_t ms;
-
-	if (!(seconds >= 0 && seconds <= FENCE_SECONDS_MAX)) {
-		kw_rpc_fail(call, KW_RPC_CODE(KW_E_ARGUMENT), "seconds: from 0 to %d",
-			FENCE_SECONDS_MAX);
-		return;
-	}
-	if (seconds > 0)
-		kw_log_warn("source",
-			"writes at the primary wait for up to %.1f s: asked for on the control "
-			"socket",
-			seconds);
-	else
-		kw_log_warn(
-			"source", "writes at the primary go on: asked for on the control socket");
-	/* Rounded up: 0 has another meaning. */
-	ms = (uint32_t)(seconds * 1000);
-	ms += ms < seconds * 1000;
-	kw_source_pause_writes(proxy->source, ms, on_fenced, call);
 }
 
 /* Tokens are tickets of this epoch: the epoch's low bits, then the number. */
@@ -517,14 +480,33 @@ const struct kw_rpc_method kw_proxy_methods[] = {
 		"Is all that the primary had done when the token was issued in the table? Without "
 		"a token of this run of the proxy, one is issued.",
 		{{"token", JSON_INTEGER, false, "from an earlier answer"}}, on_barrier},
-	{"reconcile", "Scan the primary again and mend what differs.", NO_PARAMS, on_reconcile},
+	{"reconcile", "Scan the primary again and mend what differs.",
+		{{"wait", JSON_TRUE, false,
+			"at full speed, and answer when it is over: how many keys there are, and "
+			"how many records the table lacked"}},
+		on_reconcile},
 	{"approve", "Approve what waits for approval: the keys that the primary lacks are deleted.",
 		NO_PARAMS, on_approve},
+	{"lock",
+		"One client at a time switches the primary over. The lock ends with its "
+		"connection, and after that time, unless it is taken again.",
+		{{"seconds", JSON_REAL, true, "for how long, 600 at most; 0: let it go"},
+			{"lock", JSON_INTEGER, false, "from an earlier answer: keep it"},
+			{"owner", JSON_STRING, false, "who has it, for those who are refused"}},
+		kw_proxy_on_lock},
 	{"fence",
 		"Let the writes of all clients at the primary wait (CLIENT PAUSE WRITE); they go "
 		"on "
-		"by themselves after that time.",
-		{{"seconds", JSON_REAL, true, "for how long; 0: they go on at once"}}, on_fence},
+		"by themselves after that time. The answer: which run of the primary took it, "
+		"how many changes it had counted by then, since which save, and how many since "
+		"the last fence (-1: not known).",
+		{{"seconds", JSON_REAL, true, "for how long; 0: they go on at once"},
+			{"lock", JSON_INTEGER, false, "of the client that has the lock"}},
+		kw_proxy_on_fence},
+	{"term", "Save another authority.term, as a step of a switch-over.",
+		{{"term", JSON_INTEGER, true, "0: the primary is not confirmed any more"},
+			{"lock", JSON_INTEGER, true, "of the client that has the lock"}},
+		kw_proxy_on_term},
 	{"shutdown", "End the proxy.", NO_PARAMS, on_shutdown},
 	KW_DAEMON_METHODS,
 	{0},

@@ -17,6 +17,7 @@
 #include "control/notify.h"
 #include "control/rpc/rpc.h"
 #include "control/signals.h"
+#include "lock.h"
 #include "mandate/mandate.h"
 #include "port/memory.h"
 #include "remote/memory.h"
@@ -40,6 +41,7 @@ struct kw_proxy {
 	struct kw_tls_current sentinel_tls; /* … and to the sentinels */
 	struct kw_port_memory ports;        /* what listens where no server answers */
 	struct kw_rpc_server *rpc;
+	struct kw_proxy_lock lock; /* of a switch-over */
 	struct kw_notify notify;
 	uv_prepare_t publisher;
 	uv_timer_t heartbeat;
@@ -119,6 +121,12 @@ bool kw_proxy_is_ticket_wanted(struct kw_proxy *proxy); /* one that has not begu
 /* reload.c: struct kw_daemon's `changed` and `reloaded`. */
 int kw_proxy_changed(void *arg, const char *path, struct kw_error *error);
 int kw_proxy_reloaded(void *arg, json_t *answer, struct kw_error *error);
+
+/* switchover.c: methods of the control socket. */
+void kw_proxy_on_lock(void *arg, struct kw_rpc_call *call, const json_t *params);
+void kw_proxy_on_fence(void *arg, struct kw_rpc_call *call, const json_t *params);
+void kw_proxy_on_term(void *arg, struct kw_rpc_call *call, const json_t *params);
+void kw_proxy_compare(struct kw_proxy *proxy, struct kw_rpc_call *call); /* and answer it */
 
 /* control.c */
 int kw_proxy_serve_http(struct kw_proxy *proxy, struct kw_error *error);

@@ -69,20 +69,30 @@ void kw_source_set_password(struct kw_source *source, struct kw_slice password)
 	*own = kw_secret_copy(password);
 }
 
+void kw_source_apply_limits(struct kw_source *source)
+{
+	const struct kw_source_options *options = &source->options;
+	bool waited_for = kw_source_is_comparing(&source->comparison);
+
+	kw_fetch_limit(source->fetch, waited_for ? 0 : options->keys_per_second,
+		waited_for ? 0 : options->bytes_per_second, kw_clock_us());
+	kw_pace_set_share(&source->pacing.pace, waited_for ? 1 : options->primary_share);
+	kw_turn_wake(&source->turn);
+}
+
 void kw_source_set_limits(struct kw_source *source, uint64_t keys_per_second,
 	uint64_t bytes_per_second, uint64_t audit_keys_per_second)
 {
-	uint64_t now_us = kw_clock_us();
-
-	kw_fetch_limit(source->fetch, keys_per_second, bytes_per_second, now_us);
-	kw_sweep_limit(&source->sweep, audit_keys_per_second, now_us);
-	kw_turn_wake(&source->turn);
+	source->options.keys_per_second = keys_per_second;
+	source->options.bytes_per_second = bytes_per_second;
+	kw_source_apply_limits(source);
+	kw_sweep_limit(&source->sweep, audit_keys_per_second, kw_clock_us());
 }
 
 void kw_source_set_primary_share(struct kw_source *source, double share)
 {
-	kw_pace_set_share(&source->pacing.pace, share);
-	kw_turn_wake(&source->turn);
+	source->options.primary_share = share;
+	kw_source_apply_limits(source);
 }
 
 void kw_source_pace(const struct kw_source *source, struct kw_pace_report *report)

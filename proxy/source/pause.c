@@ -66,12 +66,26 @@ static void on_paused(void *arg, const struct kw_reply *reply)
 	tell_error(source, &error);
 }
 
-static void count(struct kw_slice info, struct kw_source_paused *paused)
+/* A save begins the count anew, and so does another run. */
+static int64_t since(const struct kw_source_counted *last, const struct kw_source_paused *paused)
 {
-	if (!kw_info_number(info, "rdb_changes_since_last_save", &paused->changes))
-		paused->changes = 0;
-	if (!kw_info_number(info, "rdb_last_save_time", &paused->saved_s))
-		paused->saved_s = 0;
+	if (!last->known || strcmp(last->run_id, paused->run_id) != 0 ||
+		last->saved_s != paused->saved_s || last->changes > paused->changes)
+		return -1;
+	return (int64_t)(paused->changes - last->changes);
+}
+
+static void count(
+	struct kw_slice info, struct kw_source_counted *last, struct kw_source_paused *paused)
+{
+	bool known = kw_info_number(info, "rdb_changes_since_last_save", &paused->changes) &&
+		     kw_info_number(info, "rdb_last_save_time", &paused->saved_s);
+
+	paused->since_last = known ? since(last, paused) : -1;
+	last->known = known;
+	last->changes = paused->changes;
+	last->saved_s = paused->saved_s;
+	snprintf(last->run_id, sizeof last->run_id, "%s", paused->run_id);
 }
 
 /* That of a pause that was refused comes after it was told. */
@@ -86,7 +100,7 @@ static void on_counted(void *arg, const struct kw_reply *reply)
 		return;
 	if (pauses->count > 0 && pauses->asked[0].taken) {
 		if (reply->type == KW_REPLY_STRING) {
-			count(reply->text, &paused);
+			count(reply->text, &pauses->last, &paused);
 			tell(source, &paused, NULL);
 		} else {
 			kw_data_refusal(&error, source->options.redis.username, "INFO persistence",

@@ -29,6 +29,7 @@ struct kw_source_paused {
 	const char *run_id; /* of it; "": it tells none */
 	uint64_t changes;   /* of keys, since its last save (rdb_changes_since_last_save) */
 	uint64_t saved_s;   /* when that save was: the count began anew then */
+	int64_t since_last; /* changes since the last pause was taken; -1: not known */
 };
 
 /* paused: NULL, and error is set: KW_E_REFUSED: the server said no; the sentence has the remedy. */
@@ -56,12 +57,16 @@ struct kw_source_pauses {
 		void *arg;
 	} asked[KW_SOURCE_PAUSES]; /* the oldest first */
 	size_t count, sent;
-	uint64_t until_us; /* writes wait until then at most, as far as this proxy has asked for it
-			    */
+	struct kw_source_counted {
+		char run_id[41];
+		uint64_t changes, saved_s; /* as of kw_source_paused */
+		bool known;
+	} last;            /* that was taken */
+	uint64_t until_us; /* writes wait until then at most, as far as this proxy has asked */
 };
 
 void kw_source_pauses_init(struct kw_source *source);
-/* Those that wait are told KW_E_IO. False: kw_source_pauses_ended follows. */
+/* Those that wait are told KW_E_IO. False: kw_source_part_closed follows. */
 bool kw_source_pauses_end(struct kw_source *source);
 void kw_source_pauses_free(struct kw_source_pauses *pauses);
 

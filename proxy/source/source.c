@@ -259,6 +259,7 @@ static void on_turn(void *arg)
 		look_at_trace(source, kw_clock_us());
 	kw_trace_next_turn(&source->trace);
 	update_state(source);
+	kw_source_comparison_turn(source);
 }
 
 static void on_watching(uv_timer_t *timer)
@@ -462,6 +463,7 @@ void kw_source_close(struct kw_source *source, void (*done)(void *arg), void *ar
 	kw_turn_close(&source->turn, kw_source_part_closed);
 	for (int i = 0; i < KW_SOURCE_TIMERS; i++)
 		uv_close((uv_handle_t *)&source->timers[i], timer_closed);
+	kw_source_comparison_end(source);
 	if (kw_source_pauses_end(source))
 		kw_source_part_closed(source);
 	kw_source_link_close(&source->link);

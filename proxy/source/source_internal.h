@@ -11,6 +11,7 @@
 #include "fetch/pacing.h"
 #include "keys/dirty.h"
 #include "keys/scope.h"
+#include "source/compare.h"
 #include "source/doubts.h"
 #include "source/fence.h"
 #include "source/fresh.h"
@@ -61,6 +62,7 @@ struct kw_source {
 	bool unmended;       /* while the link is down: a doubt came, or was not mended before */
 	struct kw_late late;
 	struct kw_source_pauses pauses;
+	struct kw_source_comparison comparison;
 	struct kw_doubts doubts;
 	uint64_t approvals;
 	uint64_t answers; /* of the data connection, as of the last turn */
@@ -69,7 +71,8 @@ struct kw_source {
 	void *closed_arg;
 };
 
-/* asked.c */
+/* asked.c. The limits of fetching as they hold now: none while a client waits for a comparison. */
+void kw_source_apply_limits(struct kw_source *source);
 struct kw_late_counts kw_source_late_counts(const struct kw_source *source);
 
 /* source.c */

@@ -81,6 +81,11 @@ bool kw_rpc_call_wanted(const struct kw_rpc_call *call)
 	return call->connection != NULL;
 }
 
+uint64_t kw_rpc_call_connection(const struct kw_rpc_call *call)
+{
+	return call->connection ? call->connection->number : 0;
+}
+
 int kw_rpc_call_take_fd(struct kw_rpc_call *call)
 {
 	struct rpc_connection *connection = call->connection;

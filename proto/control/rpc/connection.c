@@ -426,11 +426,20 @@ static int start_reading(struct rpc_connection *connection)
 	return uv_poll_start(&connection->reader, UV_READABLE, on_readable);
 }
 
+bool kw_rpc_is_connected(const struct kw_rpc_server *server, uint64_t connection)
+{
+	for (const struct rpc_connection *c = server->connections; c; c = c->next)
+		if (c->number == connection)
+			return c->state == RPC_OPEN || c->state == RPC_PAUSED;
+	return false;
+}
+
 void rpc_connection_accept(struct kw_rpc_server *server)
 {
 	struct rpc_connection *connection = kw_zalloc(sizeof *connection);
 
 	connection->server = server;
+	connection->number = ++server->connections_so_far;
 	connection->pipe.data = connection;
 	connection->reader_fd = connection->passed_fd = -1;
 	connection->handles = 1;

@@ -68,6 +68,7 @@ struct rpc_connection {
 	int passed_fd; /* came with a request and was not taken yet; -1: none */
 	int handles;   /* of these two, not yet closed */
 
+	uint64_t number;             /* of no other connection of this process */
 	uint32_t uid;                /* of the client */
 	uint64_t since_us, heard_us; /* connected; sent something, or was answered */
 
@@ -120,7 +121,8 @@ struct kw_rpc_server {
 	struct rpc_others others;
 
 	struct rpc_connection *connections;
-	int connection_count; /* without those that are closing */
+	int connection_count;        /* without those that are closing */
+	uint64_t connections_so_far; /* ever */
 	bool tapping;
 	struct rpc_log_wait *log_waits; /* calls of log.lines that wait for a line */
 	uint64_t run; /* tells the numbers of this process's lines from those of another one */

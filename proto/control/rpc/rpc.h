@@ -19,10 +19,12 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 #include <uv.h>
 
 struct kw_rpc_call;
+struct kw_rpc_server;
 
 /* params: an object, checked against the method's table; valid until the call is answered. */
 typedef void (*kw_rpc_handler)(void *arg, struct kw_rpc_call *call, const json_t *params);
@@ -47,8 +49,6 @@ struct kw_rpc_method {
 /* Error codes beyond JSON-RPC's own: -32000 - enum kw_code. */
 #define KW_RPC_CODE(code) (-32000 - (int)(code))
 
-struct kw_rpc_server;
-
 /*
  * methods: static, ended by a NULL name. The server itself adds rpc.methods, version, log.set,
  * log.lines and events.subscribe (log lines and kw_rpc_event). The socket gets mode 0660; a stale
@@ -64,6 +64,13 @@ void kw_rpc_server_close(struct kw_rpc_server *server, void (*done)(void *arg), 
 
 /* Is the client still there? Work that serves only the answer can stop if it is not. */
 bool kw_rpc_call_wanted(const struct kw_rpc_call *call);
+
+/*
+ * The connection of the call, by a number that no other one of this process has; 0: it is gone. Is
+ * it there still? What a client holds can end with its connection.
+ */
+uint64_t kw_rpc_call_connection(const struct kw_rpc_call *call);
+bool kw_rpc_is_connected(const struct kw_rpc_server *server, uint64_t connection);
 
 /*
  * The descriptor that came with the request (SCM_RIGHTS), the caller's from now on; -1: none came.

@@ -117,6 +117,17 @@ static void on_wanted(void *arg, struct kw_rpc_call *call, const json_t *params)
 		call, json_boolean(fixture->held_count && kw_rpc_call_wanted(fixture->held[0])));
 }
 
+/* Which connection this is; with a number, whether that one is there. */
+static void on_connection(void *arg, struct kw_rpc_call *call, const json_t *params)
+{
+	struct fixture *fixture = arg;
+	json_t *number = json_object_get(params, "number");
+
+	kw_rpc_result(call, number ? json_boolean(kw_rpc_is_connected(
+					     fixture->server, (uint64_t)json_integer_value(number)))
+				   : json_integer((json_int_t)kw_rpc_call_connection(call)));
+}
+
 static void on_stop(void *arg, struct kw_rpc_call *call, const json_t *params)
 {
 	struct fixture *fixture = arg;
@@ -136,6 +147,8 @@ const struct kw_rpc_method fixture_methods[] = {
 	{"log", "Write a log line.", {{0}}, on_log},
 	{"fail", "Refuse.", {{0}}, on_fail},
 	{"flag", "Takes a boolean.", {{"on", JSON_TRUE, false, "or off"}}, on_count},
+	{"connection", "Which one is it, or is that one there?",
+		{{"number", JSON_INTEGER, false, "of another one"}}, on_connection},
 	{"take", "Write to what was passed.", {{0}}, on_take},
 	{"wanted", "Does anybody wait for the first one held?", {{0}}, on_wanted},
 	{"stop", "Close the server.", {{0}}, on_stop},

@@ -52,6 +52,35 @@ static void refused_calls_have_no_effect(void **state)
 	kw_rpc_client_close(client);
 }
 
+static json_int_t ask_connection(struct kw_rpc_client *client, json_int_t number)
+{
+	json_int_t answer;
+	json_t *result;
+
+	assert_int_equal(call_text(client, "connection",
+				 number ? json_pack("{s:I}", "number", number) : NULL, &result),
+		0);
+	answer = json_is_boolean(result) ? json_is_true(result) : json_integer_value(result);
+	json_decref(result);
+	return answer;
+}
+
+static void a_connection_has_a_number_until_it_ends(void **state)
+{
+	struct kw_rpc_client *first = open_client(*state), *second = open_client(*state);
+	json_int_t number = ask_connection(first, 0);
+
+	assert_true(number > 0);
+	assert_int_equal(ask_connection(first, 0), number);
+	assert_int_not_equal(ask_connection(second, 0), number);
+	assert_int_equal(ask_connection(second, number), 1);
+	kw_rpc_client_close(first);
+	for (int i = 0; i < 1000 && ask_connection(second, number); i++)
+		usleep(1000);
+	assert_int_equal(ask_connection(second, number), 0);
+	kw_rpc_client_close(second);
+}
+
 static void lines_in_fragments_are_put_together(void **state)
 {
 	static const char line[] = "\r\n  \n{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"method\":\"echo\","
@@ -240,6 +269,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(mistakes_are_answered_by_their_codes),
 		TEST(refused_calls_have_no_effect),
+		TEST(a_connection_has_a_number_until_it_ends),
 		TEST(lines_in_fragments_are_put_together),
 		TEST(hundred_pipelined_calls_are_answered_in_order),
 		TEST(answer_for_a_client_that_is_gone_is_dropped),
