@@ -169,8 +169,9 @@ bool ctl_found_differences(const json_t *answer)
 	return false;
 }
 
-/* Takes the parameters. */
-static int call_verify(struct ctl *ctl, json_t *params, json_t **answer, struct kw_error *error)
+/* One that takes long. Takes the parameters. */
+static int call_long(struct ctl *ctl, const char *method, json_t *params, json_t **answer,
+	struct kw_error *error)
 {
 	struct ctl_progress progress;
 	int code = ctl_find_socket(ctl, error);
@@ -181,8 +182,8 @@ static int call_verify(struct ctl *ctl, json_t *params, json_t **answer, struct 
 		json_decref(params);
 		return code;
 	}
-	ctl_progress_begin(&progress, ctl->socket, "verify");
-	code = kw_rpc_client_begin(ctl->client, "verify", params, -1, error);
+	ctl_progress_begin(&progress, ctl->socket, method);
+	code = kw_rpc_client_begin(ctl->client, method, params, -1, error);
 	if (!code)
 		code = ctl_await(ctl, &progress, answer, error);
 	ctl_progress_end(&progress);
@@ -203,7 +204,7 @@ static enum ctl_exit run_verify(struct ctl *ctl)
 		}
 		json_object_set_new(params, "sample", json_integer(sample));
 	}
-	if (call_verify(ctl, params, &answer, &error))
+	if (call_long(ctl, "verify", params, &answer, &error))
 		return ctl_fail_at(ctl, &error);
 	print_answer(ctl, answer);
 	if (ctl_found_differences(answer)) {
@@ -212,6 +213,20 @@ static enum ctl_exit run_verify(struct ctl *ctl)
 	}
 	json_decref(answer);
 	return status;
+}
+
+static enum ctl_exit run_reconcile(struct ctl *ctl)
+{
+	struct kw_error error;
+	json_t *answer;
+
+	if (!ctl->options[0])
+		return run_simple(ctl);
+	if (call_long(ctl, "reconcile", json_pack("{s:b}", "wait", 1), &answer, &error))
+		return ctl_fail_at(ctl, &error);
+	print_answer(ctl, answer);
+	json_decref(answer);
+	return CTL_DONE;
 }
 
 static enum ctl_exit run_config_set(struct ctl *ctl)
@@ -508,11 +523,15 @@ const struct ctl_command ctl_commands[] = {
 		.run = run_simple},
 	{.name = "reconcile",
 		.at = "proxy",
+		.options = {{"--wait", NULL,
+			"at full speed, and return when the table has what the primary has"}},
 		.brief = "let a proxy scan its primary again and mend the table",
-		.help = "Agents go on meanwhile; unchanged values are not sent again.",
+		.help = "Agents go on meanwhile; unchanged values are not sent again. With --wait "
+			"the limits of fetching do not hold, and the answer says how many keys "
+			"there are, and how many records the table lacked.",
 		.example = "-s /run/keywake/proxy.sock reconcile",
 		.method = "reconcile",
-		.run = run_simple},
+		.run = run_reconcile},
 	{.name = "pause",
 		.at = "agent",
 		.brief = "stop an agent applying changes",
@@ -594,7 +613,8 @@ const struct ctl_command ctl_commands[] = {
 			"agent "
 			"beside the new primary, and of other agents. Both proxies have "
 			"authority.by=operator and control.saved_file. Writes are held back, the "
-			"agent gets level, its data are compared, the old primary loses its term, "
+			"agent gets level, all keys are compared from end to end, the old primary "
+			"loses its term, "
 			"the "
 			"agent lets its server go, the new primary gets the next term, and the "
 			"other "

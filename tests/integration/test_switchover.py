@@ -1,5 +1,4 @@
 """keywakectl switchover: the server of an agent becomes the primary, without Sentinel, and no write is lost."""
-import fcntl
 import json
 import os
 import signal
@@ -14,6 +13,7 @@ from lib import data
 from lib.compare import assert_equal_now, digest
 from lib.daemon import CTL, MODES
 from lib.process import SLOW, wait_for
+from lib.rpc import Rpc, RpcError
 from lib.server import TOP
 
 pytestmark = pytest.mark.sanitize
@@ -60,12 +60,13 @@ class Writers:
 class Pair:
     """The old primary, the server of an agent that shall be the new one, and a proxy beside each."""
 
-    def __init__(self, bed, mode="commands", others=("listed",), saves=True, **old):
+    def __init__(self, bed, mode="commands", others=("listed",), saves=True, old_settings=None, **old):
         self.bed, self.saves = bed, saves
         self.first, self.second = bed.server("first", **old), bed.server("second")
         data.fill_plain(self.first, KEYS)
-        self.old = self.daemon(bed.proxy(self.first, "old", start=False), {"authority.by": "operator",
-                                                                          "authority.term": 1})
+        old_proxy = bed.proxy(self.first, "old", start=False)
+        old_proxy.settings.update(old_settings or {})
+        self.old = self.daemon(old_proxy, {"authority.by": "operator", "authority.term": 1})
         self.old.wait_live()
         self.agent = self.daemon(bed.agent(self.old, self.second, "beside", start=False, warm__lag_ms=10_000,
                                            **MODES[mode]), {})
@@ -127,7 +128,7 @@ def test_no_acknowledged_write_is_lost(bed, mode):
     writers.stop()
     assert report["state"] == "retargeted" and report["term"] == 2 and report["next"], report
     assert [step["step"] for step in report["steps"]] == [
-        "fenced", "level", "proven", "deposed", "promoted", "confirmed", "retargeted"], report
+        "fenced", "level", "compared", "proven", "deposed", "promoted", "confirmed", "retargeted"], report
     assert writers.lost(pair.second) == []
     assert digest(pair.first) == digest(pair.second)
     pair.check_switched()
@@ -149,7 +150,7 @@ def test_a_dry_run_shows_all_and_changes_nothing(bed):
     pair = Pair(bed, others=("single",))
     version = pair.old.status()["version"]
     report = pair.run("--dry-run")
-    assert report["dry_run"] and report["error"] == "" and len(report["steps"]) == 7, report
+    assert report["dry_run"] and report["error"] == "" and len(report["steps"]) == 8, report
     assert all(check["result"] == "ok" for check in report["checks"]) and len(report["checks"]) >= 9, report
     assert all(step["asks"] and step["stops"] for step in report["steps"])
     assert pair.terms() == [1, 0] and pair.old.status()["version"] == version
@@ -197,7 +198,7 @@ def test_a_failure_before_the_old_primary_is_deposed_undoes_all(bed):
     assert_undone(pair, report, "nothing was saved")
 
 
-STATES = ["fenced", "level", "proven", "deposed", "promoted", "confirmed"]
+STATES = ["fenced", "level", "compared", "proven", "deposed", "promoted", "confirmed"]
 
 
 def next_state(tool):
@@ -282,15 +283,114 @@ def test_two_switchovers_do_not_cross(bed):
     pair.check_switched()
 
 
-def test_a_switchover_is_refused_while_another_one_has_the_lock(bed):
+@pytest.mark.parametrize("locked", ["old", "new"])
+def test_a_switchover_is_refused_while_another_one_has_the_lock(bed, locked):
+    """Of either proxy: the other one may go in the other direction."""
     pair = Pair(bed, others=())
-    directory = os.open(bed.directory, os.O_RDONLY | os.O_DIRECTORY)
-    fcntl.flock(directory, fcntl.LOCK_EX)
-    report = pair.run("--timeout", 1, status=2)
-    assert report["state"] == "refused" and "another switchover" in report["error"], report
-    assert pair.run("--dry-run")["state"] == "preflight" and pair.terms() == [1, 0]
-    os.close(directory)
+    with Rpc(getattr(pair, locked).control) as other:
+        other.call("lock", seconds=600, owner="a person")
+        report = pair.run("--timeout", 1, status=2)
+        assert report["state"] == "refused" and "another switchover" in report["error"], report
+        assert "a person" in report["error"] and f"the {locked} proxy" in report["error"], report
+        assert pair.run("--dry-run")["state"] == "preflight" and pair.terms() == [1, 0]
+    # Its connection has ended, and with it the lock.
     assert pair.run()["state"] == "retargeted"
+
+
+def test_two_operators_on_two_hosts_exclude_each_other(bed):
+    """The second one has other paths to the same sockets, as ssh forwards them, and goes the other way."""
+    pair = Pair(bed, others=())
+    folder = bed.directory + "/elsewhere"
+    os.mkdir(folder)
+    there = {name: f"{folder}/{name}" for name in ("old", "new", "agent")}
+    for name, path in there.items():
+        os.symlink(getattr(pair, name).control, path)
+    go_on = bed.directory + "/go on"
+    wait = f'f() {{ until [ $1 = open ] || [ -e "{go_on}" ]; do sleep 0.1; done; }}; f'
+    first = pair.begin("--fence-command", wait)
+    pair.old.wait_status(lambda status: lock_of(pair.old), "it has no lock")
+    for way in (("old", "new"), ("new", "old")):
+        second = subprocess.run([CTL, "--json", "switchover", *(there[name] for name in way), there["agent"],
+                                 "--timeout", "1"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                timeout=60 * SLOW, check=False)
+        assert second.returncode == 2 and "another switchover" in second.stderr, second
+    assert pair.terms() == [1, 0]
+    with open(go_on, "w", encoding="ascii"):
+        pass
+    report = json.loads(first.communicate(timeout=200 * SLOW)[0])
+    assert report["state"] == "retargeted" and pair.terms() == [0, 2], report
+
+
+def lock_of(proxy):
+    """Who has it, by what a refusal says."""
+    refused = proxy.ctl("fence", 0)
+    return refused.returncode == 2 and refused.stderr
+
+
+def test_a_fence_has_one_owner_at_a_time(bed):
+    primary = bed.server("primary")
+    proxy = bed.proxy(primary)
+    proxy.wait_live()
+    with Rpc(proxy.control) as owner:
+        token = owner.call("lock", seconds=600, owner="a person")["lock"]
+        assert owner.call("lock", seconds=600, lock=token) == {"lock": token}
+        owner.call("fence", seconds=1000, lock=token)
+        for words in (["fence", 0], ["fence", 60]):
+            refused = proxy.ctl(*words)
+            assert refused.returncode == 2 and "(a person)" in refused.stderr, refused
+        with primary.client(timeout=0.3) as client, pytest.raises(redis.exceptions.TimeoutError):
+            client.set("written", 0)
+        with pytest.raises(RpcError, match="another switchover"):
+            proxy.rpc("lock", seconds=600)
+        with pytest.raises(RpcError, match="lost the lock"):
+            proxy.rpc("term", term=1, lock=token + 1)
+        owner.call("fence", seconds=0, lock=token)
+        # Let go, it is of no use any more.
+        owner.call("lock", seconds=0, lock=token)
+        with pytest.raises(RpcError, match="lost the lock"):
+            owner.call("fence", seconds=1, lock=token)
+        # It ends at its time, though the connection stands: that of a tunnel can outlive a host.
+        token = owner.call("lock", seconds=0.5)["lock"]
+        wait_for(lambda: proxy.ctl("fence", 0).returncode == 0, "the lock does not end")
+        with pytest.raises(RpcError, match="lost the lock"):
+            owner.call("lock", seconds=600, lock=token)
+        owner.call("lock", seconds=600)
+    wait_for(lambda: proxy.ctl("fence", 0).returncode == 0, "it outlives its connection")
+
+
+@pytest.mark.notifications
+def test_writes_that_no_event_told_of_are_not_lost(bed):
+    """
+    The flags lack the classes of hashes and of deletions, and the proxy trusts them. Both writes were
+    acknowledged before the fence; the table and the agent know nothing of them, and are equal.
+    """
+    pair = Pair(bed, others=(), old_settings={"source.flags": "trust"}, notify_keyspace_events="E$")
+    pair.first.command("SET", "told", 1)
+    assert pair.first.command("HSET", "order:1", "paid", "yes") == 1 and pair.first.command("DEL", "key:7") == 1
+    pair.agent.ctl_ok("wait", "warm", "--timeout", 60 * SLOW)
+    assert pair.old.status()["state"] == "live" and pair.second.command("EXISTS", "order:1", "key:7") == 1
+    report = pair.run()
+    assert report["state"] == "retargeted", report
+    assert pair.second.command("EXISTS", "order:1") == 1 and pair.second.command("EXISTS", "key:7") == 0
+    assert digest(pair.first) == digest(pair.second)
+    [compared] = [step["detail"] for step in report["steps"] if step["step"] == "compared"]
+    assert f"{KEYS + 1} keys" in compared and "2 that no event had told of were mended" in compared, compared
+
+
+@pytest.mark.notifications
+def test_a_write_behind_the_fence_that_no_event_tells_undoes_all(bed):
+    """Another client ends the pause. The server's own count of changes says so."""
+    pair = Pair(bed, others=(), old_settings={"source.flags": "trust"}, notify_keyspace_events="E$")
+    tool = pair.begin("--timeout", 60 * SLOW)
+    while next_state(tool) != "compared":
+        pass
+    tool.send_signal(signal.SIGSTOP)
+    pair.first.client().execute_command("CLIENT", "UNPAUSE")
+    assert pair.first.command("HSET", "order:1", "paid", "yes") == 1
+    tool.send_signal(signal.SIGCONT)
+    report = json.loads(tool.communicate(timeout=200 * SLOW)[0])
+    assert tool.returncode == 1, report
+    assert_undone(pair, report, "1 changes were made at the old primary behind the fence")
 
 
 def test_two_primaries_are_refused(bed):

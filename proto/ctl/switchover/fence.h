@@ -4,8 +4,11 @@
  *
  * The old proxy asks its primary for a pause, which ends by itself. So the fence is gone if nobody
  * renews it in time, if the primary starts anew, or if another client ends the pause. What was
- * acknowledged then and came too late for the agent would be lost. So a step that relies on the
- * fence asks whether it stood.
+ * acknowledged then and came too late for the agent would be lost. With each answer the primary
+ * says how many changes it has counted. From the first closing on that number must stand still: so
+ * the fence was unbroken, whatever the proxy is told by events. If a save ended meanwhile, the
+ * count began anew, and the proxy's count of events must do. If its flags are unproven, that cannot
+ * do either.
  *
  * With --fence-command it is the operator's, and is only closed and opened.
  *
@@ -20,7 +23,8 @@
 
 /*
  * Close it for so long, or move its end away. Never shorter than KW_SWITCHOVER_FENCE_S. KW_E_STATE:
- * it ended before it was renewed.
+ * it ended before it was renewed, another run of the primary took it, or something was changed
+ * there since it was closed first.
  */
 int kw_switchover_fence_close(struct kw_switchover *run, double seconds, struct kw_error *error);
 
@@ -35,13 +39,5 @@ int kw_switchover_fence_open(struct kw_switchover *run, struct kw_error *error);
 
 /* KW_E_STATE: its time was over. */
 int kw_switchover_fence_check(const struct kw_switchover *run, struct kw_error *error);
-
-/*
- * Which run of the primary has the fence, and how many events came from it. Remember that, and see
- * whether it is the same still: then nothing was written meanwhile. KW_E_STATE: it is not.
- */
-int kw_switchover_fence_note_run(struct kw_switchover *run, struct kw_error *error);
-int kw_switchover_fence_note_events(struct kw_switchover *run, struct kw_error *error);
-int kw_switchover_fence_unbroken(struct kw_switchover *run, struct kw_error *error);
 
 #endif

@@ -2,18 +2,22 @@
  * The plan of a planned switch-over without Sentinel: what is known of the daemons, where to begin,
  * what each step asks, and what a failure of it means. Pure: nothing is asked here.
  *
- *   ┌───────────┐ fence ┌────────┐ barrier ┌───────┐ verify ┌────────┐ term 0  ┌─────────┐
- *   │ PREFLIGHT │──────▶│ FENCED │────────▶│ LEVEL │───────▶│ PROVEN │────────▶│ DEPOSED │
- *   └───────────┘       └────────┘         └───────┘        └────────┘         └─────────┘
- *         │ refused          │ failed          │ failed          │ failed           │ let go
- *         ▼                  ▼                 ▼                 ▼                  ▼
- *   ┌────────┐         ┌─────────────────────────────────────────────┐        ┌──────────┐
- *   │ REFUSED│         │ UNDONE: writes go on at the old primary     │        │ PROMOTED │
- *   └────────┘         └─────────────────────────────────────────────┘        └──────────┘
- *                                                                                   │ term + 1
- *   ┌────────────┐           each agent follows       ┌───────────┐                 │
- *   │ RETARGETED │◀───────────────────────────────────│ CONFIRMED │◀────────────────┘
- *   └────────────┘                                    └───────────┘
+ *   ┌───────────┐ fence ┌────────┐ barrier ┌───────┐ reconcile ┌──────────┐ verify ┌────────┐
+ *   │ PREFLIGHT │──────▶│ FENCED │────────▶│ LEVEL │──────────▶│ COMPARED │───────▶│ PROVEN │
+ *   └───────────┘       └────────┘         └───────┘           └──────────┘        └────────┘
+ *         │ refused          │ failed          │ failed             │ failed        │    │ term 0
+ *         ▼                  ▼                 ▼                    ▼               ▼    ▼
+ *   ┌────────┐         ┌─────────────────────────────────────────────────────┐   ┌─────────┐
+ *   │ REFUSED│         │ UNDONE: writes go on at the old primary             │◀──│ DEPOSED │
+ *   └────────┘         └─────────────────────────────────────────────────────┘   └─────────┘
+ *                                                                                     │ let go
+ *   ┌────────────┐ each agent    ┌───────────┐           term + 1               ┌──────────┐
+ *   │ RETARGETED │◀──────────────│ CONFIRMED │◀─────────────────────────────────│ PROMOTED │
+ *   └────────────┘ follows       └───────────┘                                  └──────────┘
+ *
+ * COMPARED: the old proxy reads its primary once more, and its table has what that has. PROVEN: the
+ * agent's data are those of the table. Both ends of the way are at rest behind the fence, so each
+ * write that was acknowledged is at the new server, whatever events told.
  *
  *   STOPPED: a step after DEPOSED failed. A person goes on, or the command does when it is run
  * again.
@@ -45,6 +49,7 @@ enum kw_switchover_state {
 	KW_SWITCHOVER_PREFLIGHT,
 	KW_SWITCHOVER_FENCED,
 	KW_SWITCHOVER_LEVEL,
+	KW_SWITCHOVER_COMPARED,
 	KW_SWITCHOVER_PROVEN,
 	KW_SWITCHOVER_DEPOSED,
 	KW_SWITCHOVER_PROMOTED,

@@ -91,12 +91,11 @@ double kw_site_number(const struct kw_site *site, const char *path)
 	return json_number_value(find(site, path));
 }
 
-int kw_site_set_term(struct kw_site *proxy, uint64_t term, struct kw_error *error)
+int kw_site_set_term(struct kw_site *proxy, json_int_t lock, uint64_t term, struct kw_error *error)
 {
-	json_t *params = json_pack(
-		"{s:s,s:I,s:b}", "path", "authority.term", "value", (json_int_t)term, "save", 1);
+	json_t *params = json_pack("{s:I,s:I}", "term", (json_int_t)term, "lock", lock);
 	json_t *answer;
-	int code = kw_site_call(proxy, "config.set", params, &answer, error);
+	int code = kw_site_call(proxy, "term", params, &answer, error);
 
 	if (!code)
 		json_decref(answer);
@@ -114,6 +113,15 @@ static json_t *ask_key(struct kw_site *site, const char *path)
 	return value;
 }
 
+uint64_t kw_site_term(struct kw_site *proxy)
+{
+	json_t *value = ask_key(proxy, "authority.term");
+	uint64_t term = (uint64_t)json_integer_value(value);
+
+	json_decref(value);
+	return term;
+}
+
 static bool ask_is(struct kw_site *site, const char *path, const char *wanted, bool equal)
 {
 	json_t *value = ask_key(site, path);
@@ -128,7 +136,6 @@ static bool ask_is(struct kw_site *site, const char *path, const char *wanted, b
 static void ask_proxy(struct kw_site *site, struct kw_switchover_proxy *proxy)
 {
 	struct kw_error error;
-	json_t *term;
 
 	*proxy = (struct kw_switchover_proxy){.identity = "", .run_id = "", .why = site->why};
 	if (kw_site_look(site, &error))
@@ -141,9 +148,7 @@ static void ask_proxy(struct kw_site *site, struct kw_switchover_proxy *proxy)
 	proxy->last_term = (uint64_t)kw_site_number(site, "mandate.term");
 	proxy->identity = kw_site_text(site, "table.history.proxy");
 	proxy->run_id = kw_site_text(site, "mandate.run_id");
-	term = ask_key(site, "authority.term");
-	proxy->term = (uint64_t)json_integer_value(term);
-	json_decref(term);
+	proxy->term = kw_site_term(site);
 }
 
 static enum kw_switchover_mode read_mode(const char *mode)

@@ -37,8 +37,11 @@ int kw_site_look(struct kw_site *site, struct kw_error *error);
 const char *kw_site_text(const struct kw_site *site, const char *path);
 double kw_site_number(const struct kw_site *site, const char *path);
 
-/* Save a term at a proxy. */
-int kw_site_set_term(struct kw_site *proxy, uint64_t term, struct kw_error *error);
+/* Save a term at a proxy, whose lock this token is of. */
+int kw_site_set_term(struct kw_site *proxy, json_int_t lock, uint64_t term, struct kw_error *error);
+
+/* The term that a proxy has; 0 also if it does not answer. */
+uint64_t kw_site_term(struct kw_site *proxy);
 
 /* Ask all. facts: texts of it are the sites', until they are looked at again. */
 void kw_sites_ask(struct kw_sites *sites, struct kw_switchover_facts *facts);

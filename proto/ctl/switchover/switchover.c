@@ -159,6 +159,15 @@ static void go(struct kw_switchover *run, struct report *report)
 		KW_SWITCHOVER_RETARGETED, &run->start, report->next, sizeof report->next);
 }
 
+/* It did not answer when it was to be locked, and does now. */
+static int check_locked(const struct kw_switchover *run, struct kw_error *error)
+{
+	if ((!run->facts.from.reached || run->locks.from.token) && run->locks.to.token)
+		return 0;
+	return kw_error_set(error, KW_E_REFUSED,
+		"one of the proxies has just come up, and is not locked: run the command again");
+}
+
 static void run_all(struct ctl *ctl, struct kw_switchover *run, struct report *report)
 {
 	bool dry = ctl->options[DRY_RUN] != NULL;
@@ -168,6 +177,8 @@ static void run_all(struct ctl *ctl, struct kw_switchover *run, struct report *r
 	code = dry ? 0 : kw_switchover_lock(run, &report->error);
 	if (!code)
 		code = preflight(run, report, !dry);
+	if (!code && !dry)
+		code = check_locked(run, &report->error);
 
 	report->state = kw_switchover_name(code ? KW_SWITCHOVER_REFUSED : KW_SWITCHOVER_PREFLIGHT);
 	if (dry && run->start.state != KW_SWITCHOVER_REFUSED)
@@ -226,6 +237,7 @@ enum ctl_exit ctl_run_switchover(struct ctl *ctl)
 	kw_sites_open(&run.sites, ctl->args, (size_t)ctl->arg_count);
 	run_all(ctl, &run, &report);
 	status = show(ctl, &run, &report);
+	kw_switchover_unlock(&run);
 	kw_sites_close(&run.sites);
 	json_decref(report.checks);
 	json_decref(report.steps);
