@@ -1,27 +1,17 @@
 """What deploy/doc/operate.md shows for Sentinel, run: both ways to deploy, and a failover by hand."""
 import json
 import os
-import re
 import subprocess
 
 import pytest
 
-from lib import data
+from lib import data, doc
 from lib.compare import assert_equal_now
 from lib.daemon import CTL
 from lib.process import wait_for
 from lib.sentinel import NAME, Trio, patiently
-from lib.server import TOP
 
 SHOWN_NAME, SHOWN_SENTINEL = "mymaster", "redis-cli -h 10.0.0.1 -p 26379"
-
-
-def blocks(heading, kind):
-    """The blocks of code of this kind in a section."""
-    with open(os.path.join(TOP, "deploy", "doc", "operate.md"), encoding="utf-8") as stream:
-        text = stream.read()
-    section = re.search(rf"^### {heading}$(.*?)^##", text, re.M | re.S).group(1)
-    return re.findall(rf"```{kind}\n(.*?)```", section, re.S)
 
 
 def configured(bed, trio, server, name, shown):
@@ -44,12 +34,12 @@ def test_both_ways_to_deploy_and_a_failover_by_hand(bed):
     trio = Trio(bed, replicas=1)
     try:
         data.fill_plain(trio.first, 100)
-        beside, following = blocks("Fail over with Sentinel", "json")
+        beside, following = doc.section_blocks("Fail over with Sentinel", "json")
         proxies = [configured(bed, trio, server, "beside-" + server.name, beside) for server in trio.servers]
         one = configured(bed, trio, trio.first, "following", following)
         proxies[0].wait_live()
         one.wait_live()
-        listed = json.loads(blocks("Several proxies", "json")[0])
+        listed = json.loads(doc.section_blocks("Several proxies", "json")[0])
         replica = bed.server("local")
         agent = bed.agent(proxies[0], replica, start=False)
         agent.file = bed.file("agent.json", json.dumps(
@@ -57,7 +47,7 @@ def test_both_ways_to_deploy_and_a_failover_by_hand(bed):
         del agent.settings["proxy"]
         agent.start().wait_warm()
         before = agent.status()["history"]["data"]["term"]
-        asked = blocks("Fail over with Sentinel", "sh")[0]
+        asked = doc.block("tests/integration/test_sentinel_doc.py")
         assert SHOWN_SENTINEL in asked
         sentinel = trio.sentinels[0]
         asked = asked.replace(SHOWN_SENTINEL, f"redis-cli -h {sentinel.host} -p {sentinel.port}")

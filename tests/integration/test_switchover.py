@@ -9,15 +9,15 @@ import time
 import pytest
 import redis
 
-from lib import data
+from lib import data, doc
 from lib.compare import assert_equal_now, digest
 from lib.daemon import CTL, MODES
 from lib.process import SLOW, wait_for
 from lib.rpc import Rpc, RpcError
-from lib.server import TOP
 
 pytestmark = pytest.mark.sanitize
 
+TEST = "tests/integration/test_switchover.py"
 KEYS = 800
 
 
@@ -401,22 +401,54 @@ def test_two_primaries_are_refused(bed):
     assert pair.terms() == [1, 5]
 
 
-def commands_by_hand():
-    """The block of the operator's page."""
-    with open(os.path.join(TOP, "deploy", "doc", "operate.md"), encoding="utf-8") as stream:
-        return stream.read().split("<!-- run by tests/integration/test_switchover.py -->\n```sh\n")[1].split("```")[0]
+def as_the_page_calls_them(bed, **daemons):
+    """Their sockets, in the folder where its commands run."""
+    for name, daemon in daemons.items():
+        os.symlink(daemon.control, os.path.join(bed.directory, name))
+
+
+def test_the_command_of_the_document(bed):
+    pair = Pair(bed)
+    as_the_page_calls_them(bed, OLD=pair.old, NEW=pair.new, AGENT=pair.agent)
+    writers = Writers(pair.first)
+    said = doc.run(doc.block(TEST, "command"), bed.directory).stderr
+    writers.stop()
+    assert writers.lost(pair.second) == []
+    assert "keywakectl: retargeted" in said
+    pair.others[0].wait_status(lambda status: status["history"]["table"]["term"] == 2, "it does not go along", 60)
+    pair.check_switched()
+
+
+def test_the_promotion_of_the_document(bed):
+    """What was written before is there when the promotion runs."""
+    pair = bed.pair(agent=MODES["replica"])
+    as_the_page_calls_them(bed, A=pair.agent)
+    pair.primary.command("SET", "last", 1)
+    promotion = f"redis-cli -s {pair.replica.socket} REPLICAOF NO ONE"
+    doc.run(doc.fill_in(doc.block(TEST, "promotion"), YOUR_PROMOTION=promotion), bed.directory)
+    assert pair.replica.command("GET", "last") == b"1"
+    assert pair.replica.command("ROLE")[0] == b"master"
+
+
+def test_the_term_of_the_document(bed):
+    """It outlives a restart, because it is saved."""
+    pair = Pair(bed, others=())
+    pair.old.ctl_ok("config", "set", "authority.term", "0", "--save")
+    as_the_page_calls_them(bed, P=pair.new)
+    doc.run(doc.block(TEST, "term"), bed.directory)
+    pair.new.wait_live()
+    assert pair.new.stop() == 0
+    pair.new.start().wait_live()
+    assert pair.terms() == [0, 2]
 
 
 def test_the_commands_by_hand_of_the_document(bed):
     pair = Pair(bed, others=("single",))
     other = pair.others[0]
-    for name, daemon in (("OLD", pair.old), ("NEW", pair.new), ("AGENT", pair.agent), ("OTHER", other)):
-        os.symlink(daemon.control, f"{bed.directory}/{name}")
+    as_the_page_calls_them(bed, OLD=pair.old, NEW=pair.new, AGENT=pair.agent, OTHER=other)
     writers = Writers(pair.first)
-    script = commands_by_hand().replace("NEW-ADDRESS", pair.new.address).replace("OLD-ADDRESS", pair.old.address)
-    path = os.path.dirname(CTL) + ":" + os.environ["PATH"]
-    subprocess.run(["sh", "-eux", "-c", script], cwd=bed.directory, env={**os.environ, "PATH": path},
-                   stdin=subprocess.DEVNULL, check=True, timeout=200 * SLOW)
+    doc.run(doc.fill_in(doc.block(TEST, "by hand"), NEW_ADDRESS=pair.new.address, OLD_ADDRESS=pair.old.address),
+            bed.directory)
     writers.stop()
     assert writers.lost(pair.second) == []
     other.wait_status(lambda status: status["history"]["table"]["term"] == 2, "it does not go along", 60)

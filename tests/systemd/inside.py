@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """
 Runs as root in the machine that tests/systemd/boot has made: installs the services as install.md says, and uses
-them. Each line of systemd/sandbox.conf that could get in a daemon's way is tried by what the daemon does.
+them by the blocks of operate.md that name this file. Each line of systemd/sandbox.conf that could get in a daemon's
+way is tried by what the daemon does.
 """
 import glob
 import grp
@@ -72,8 +73,8 @@ def wait_state(daemon, state):
                     lambda: f"{daemon} is {status(daemon)}, not {state}:\n{journal(daemon)}")
 
 
-def show(daemon, name):
-    return say("systemctl", "show", "-P", name, f"keywake-{daemon}@t").strip()
+def show(daemon, name, instance="t"):
+    return say("systemctl", "show", "-P", name, f"keywake-{daemon}@{instance}").strip()
 
 
 def pid(daemon):
@@ -81,6 +82,16 @@ def pid(daemon):
     if not found: # kill(0) would end this script
         raise Failed(f"{daemon} does not run:\n{journal(daemon)}")
     return found
+
+
+def as_the_page_says(label):
+    """Runs the block of operate.md with this label, to the letter but for the name of the instance."""
+    mark = f"<!-- run by tests/systemd/inside.py: {label} -->\n```sh\n"
+    with open("/run/kw/deploy/doc/operate.md", encoding="utf-8") as stream:
+        script = stream.read().split(mark)[1].split("```")[0].replace("@NAME", "@t")
+    # tests/systemd/boot has done that.
+    script = script.replace("meson install -C build\n", "")
+    return say("bash", "-euxc", f"cd /run/kw\n{script}")
 
 
 def write(path, text, group, mode=0o640):
@@ -244,7 +255,7 @@ def test_the_primary_is_watched_although_its_proc_is_hidden():
 
 
 def test_a_reload_is_taken_up():
-    say("systemctl", "reload", "keywake-agent@t")
+    as_the_page_says("reload")
     wait_for(lambda: "reloaded" in journal("agent", 40), lambda: journal("agent"))
     assert show("agent", "NRestarts") == "0"
 
@@ -310,6 +321,52 @@ def test_rdma_needs_its_drop_in():
     assert "infiniband_verbs" in show("proxy", "DeviceAllow") and "AF_NETLINK" in show("proxy", "RestrictAddressFamilies")
     say("systemctl", "restart", "keywake-proxy@t")
     wait_state("proxy", "live")
+
+
+def test_a_user_for_each_daemon_takes_one_block():
+    """What version 0.1 leaves: one user for all, its files, and sockets of daemons that were killed."""
+    say("systemctl", "stop", *(f"keywake-{daemon}@t" for daemon in ("gateway", "agent", "proxy")))
+    for daemon in ("proxy", "agent", "gateway"):
+        say("userdel", f"keywake-{daemon}")
+        for path in (f"/etc/keywake/{daemon}-t.json", f"/etc/keywake/{daemon}.password"):
+            os.chown(path, 0, grp.getgrnam("keywake").gr_gid)
+    os.chown("/run/keywake", pwd.getpwnam("keywake").pw_uid, grp.getgrnam("keywake").gr_gid)
+    os.chmod("/run/keywake", 0o750)
+    for name in ("proxy-t.sock", "agent-t.sock", "t.shm"):
+        say("python3", "-c", f"import socket; socket.socket(socket.AF_UNIX).bind('/run/keywake/{name}')", user="keywake")
+    as_the_page_says("users")
+    wait_state("proxy", "live")
+    wait_state("agent", "warm")
+    for daemon in ("proxy", "agent"):
+        assert pwd.getpwuid(os.stat(f"/proc/{pid(daemon)}").st_uid).pw_name == f"keywake-{daemon}"
+    assert stat.S_IMODE(os.stat("/run/keywake").st_mode) == 0o1770
+    say("systemctl", "start", "keywake-gateway@t")
+
+
+def test_the_example_runs_as_a_service():
+    """Its primary is not there: the proxy waits for it, and says so."""
+    write("/etc/keywake/primary.password", PASSWORD + "\n", "keywake-proxy")
+    as_the_page_says("install")
+    assert show("proxy", "ActiveState", "default") == "active"
+    said = say("keywakectl", "-s", "/run/keywake/proxy-default.sock", "status", check=False)
+    assert "/run/redis/redis-server.sock" in said, said
+    say("systemctl", "disable", "--now", "keywake-proxy@default")
+
+
+def test_the_journal_has_what_the_page_asks_it_for():
+    """journald is started only now: the log went to files, which the other tests read."""
+    say("systemctl", "start", "systemd-journald.socket", "systemd-journald-dev-log.socket", "systemd-journald")
+    for daemon in ("proxy", "agent"):
+        os.remove(f"/run/systemd/system/keywake-{daemon}@t.service.d/log.conf")
+    say("systemctl", "daemon-reload")
+    say("systemctl", "stop", "keywake-agent@t")
+    redis("replica", "FUNCTION", "FLUSH") # its cursor: without it the keys are those of others
+    say("systemctl", "restart", "keywake-proxy@t", "keywake-agent@t")
+    wait_state("agent", "failed")
+    said = wait_for(lambda: (text := as_the_page_says("journal")) and "set apply.consent=true" in text and text,
+                    lambda: as_the_page_says("journal"))
+    assert "keywake-proxy[" in said and "keywake-agent[" in said, said
+    assert "apply.consent=true" in as_the_page_says("fields"), as_the_page_says("fields")
 
 
 def test_they_end_in_order():
