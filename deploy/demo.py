@@ -48,7 +48,8 @@ def parse_arguments():
     parser.add_argument("--gateway", action="store_true",
                         help="serve reads of the table to Redis clients, too, and compare them")
     parser.add_argument("--tls", action="store_true",
-                        help="reach both servers by rediss://, with certificates on both ends that are made for it")
+                        help="reach all servers by rediss://, and sentinels too, with certificates on both ends "
+                        "that are made for it")
     parser.add_argument("--sentinel", action="store_true",
                         help="kill the primary under load: three sentinels promote its replica, and the agent goes "
                         "along to the proxy beside that one")
@@ -59,8 +60,8 @@ def parse_arguments():
     arguments = parser.parse_args()
     if arguments.keys < 0 or not 0 <= arguments.value_bytes <= 512 << 20 or arguments.rate < 0:
         parser.error("--keys, --rate: 0 or more; --value-bytes: 0 to 536870912")
-    if arguments.sentinel and (arguments.tls or arguments.gateway or arguments.keep):
-        parser.error("--sentinel goes without --tls, --gateway and --keep")
+    if arguments.sentinel and (arguments.gateway or arguments.keep):
+        parser.error("--sentinel goes without --gateway and --keep")
     return arguments
 
 
@@ -180,6 +181,14 @@ def measure_lag(agent):
     return agent.status()
 
 
+def show_feed(proxy):
+    """By what the proxy learned of changes, and what it had to ask the primary for."""
+    status = proxy.status()
+    kind = "the replication stream" if status["feed"]["kind"] == "stream" else "keyspace notifications"
+    say(f"the proxy followed {kind}: {status['events']} changes were told, {status['values']} of them with their "
+        f"values; {status['fetches']} keys were fetched")
+
+
 def compare_servers(primary, replica):
     start = time.monotonic()
     while True:
@@ -245,6 +254,7 @@ def run(bed, arguments):
     load.stop()
     agent.wait_warm()
     say(f"writes stopped after {load.commands}; the replica holds all of them")
+    show_feed(proxy)
     compare_servers(primary, replica)
     say("equal")
     if arguments.gateway:
@@ -272,11 +282,12 @@ def watch_failover(trio, proxies, agent, carrier, term):
 
 def run_sentinel(bed, arguments):
     """A proxy beside each of two servers; the primary dies under load."""
-    trio = Trio(bed, replicas=1)
+    trio = Trio(bed, replicas=1, tls=arguments.tls)
     try:
-        replica = bed.server("replica")
+        replica = bed.server("replica", tls=arguments.tls)
         say(f"a primary and its native replica ({trio.first.label}), {VOTERS} sentinels, and the server of an agent, "
-            f"in {bed.directory}")
+            f"in {bed.directory}" + (f"; keywake reaches them by rediss://, as {trio.first.address}" if arguments.tls
+                                     else ""))
         fill(trio.first, arguments)
         common = common_settings(bed)
         proxies = {server.name: start_proxy(bed, server, arguments, name="beside-" + server.name,

@@ -320,8 +320,6 @@ def test_a_sentinel_that_does_not_tell_its_id_says_why_it_does_not_count(bed, tr
 
 def test_sentinels_over_tls(bed):
     authority = Authority(bed.directory)
-    for index, host in enumerate(SENTINELS_AT):
-        authority.issue(f"sentinel{index + 1}", san=f"IP:{host}")
     trio = Trio(bed, replicas=1, authority=authority)
     cert, key = authority.pair("client")
     settings = {**trio.settings(), "sentinel__addresses": [one.tls_address for one in trio.sentinels],

@@ -9,6 +9,7 @@ from .daemon import free_port
 from .process import SLOW, Process, wait_for
 from .partition import Relay
 from .server import binary_path
+from .tls import Authority
 
 NAME = "kw-primary"
 VOTERS = 3
@@ -40,6 +41,7 @@ class Sentinel(Process):
         name = f"sentinel{index + 1}"
         lines = []
         if authority:
+            authority.pair(name, san=f"IP:{self.host}")
             config = authority.server_config(self.tls_port, name)
             lines = [f"{key.replace('_', '-')} {value}" for key, value in config.items()]
         folder = os.path.join(directory, name)
@@ -159,9 +161,13 @@ class Sampler:
 class Trio:
     """A primary `first`, replicas `second` and `third`, three sentinels, and the relays."""
 
-    def __init__(self, bed, binary="installed", replicas=2, authority=None, **pace):
-        """authority: of certificates; the sentinels have a port for TLS, too. pace: of the sentinels."""
-        self.bed, self.binary = bed, binary
+    def __init__(self, bed, binary="installed", replicas=2, authority=None, tls=False, **pace):
+        """
+        authority: of certificates; the sentinels have a port for TLS, too. tls: daemons are given no other
+        address of servers and sentinels. pace: of the sentinels.
+        """
+        self.bed, self.binary, self.tls = bed, binary, tls
+        self.authority = authority or (Authority(bed.directory) if tls else None)
         self.relays, self.servers, self.sentinels = {}, [], []
         self.ports = {}
         first = self.server("first")
@@ -172,7 +178,7 @@ class Trio:
             wait_for(lambda other=other: self.info(other).get("master_link_status") == "up",
                      "a replica does not follow", 60)
         for index in range(VOTERS):
-            self.sentinels.append(Sentinel(bed.directory, index, self.ports["first"], binary, authority,
+            self.sentinels.append(Sentinel(bed.directory, index, self.ports["first"], binary, self.authority,
                                            **pace).start())
         bed.servers += self.sentinels # ended with the bed
         self.wait_agreed(first, len(others))
@@ -187,6 +193,8 @@ class Trio:
                   "repl_backlog_size": "16mb"}
         if primary:
             config["replicaof"] = ("127.0.0.1", str(self.ports[primary.name]))
+        if self.tls:
+            config["tls"] = True
         return self.bed.server(name, self.binary, **config)
 
     @staticmethod
@@ -225,8 +233,12 @@ class Trio:
 
     def settings(self):
         """Of a proxy that asks these sentinels."""
-        return {"authority__by": "sentinel", "sentinel__name": NAME,
-                "sentinel__addresses": [one.address for one in self.sentinels]}
+        keys = {"authority__by": "sentinel", "sentinel__name": NAME,
+                "sentinel__addresses": [one.tls_address if self.tls else one.address for one in self.sentinels]}
+        if self.tls:
+            cert, key = self.authority.pair("client")
+            keys.update({"sentinel__tls__ca": self.authority.ca, "sentinel__tls__cert": cert, "sentinel__tls__key": key})
+        return keys
 
     def close(self):
         for relay in self.relays.values():
