@@ -377,6 +377,20 @@ def test_writes_that_no_event_told_of_are_not_lost(bed):
     assert f"{KEYS + 1} keys" in compared and "2 that no event had told of were mended" in compared, compared
 
 
+def test_a_save_behind_the_fence_is_no_change(bed):
+    """The server counts anew from then on: events tell that nothing was written."""
+    pair = Pair(bed, others=())
+    with pair.first.client() as client:
+        client.set("changed", 1)
+        saved = client.info("persistence")["rdb_last_save_time"]
+        wait_for(lambda: client.time()[0] > saved, "time stands still")
+        tool = pair.begin("--timeout", 60 * SLOW)
+        assert next_state(tool) == "fenced"
+        client.save()
+        report = json.loads(tool.communicate(timeout=200 * SLOW)[0])
+    assert report["state"] == "retargeted", report
+
+
 @pytest.mark.notifications
 def test_a_write_behind_the_fence_that_no_event_tells_undoes_all(bed):
     """Another client ends the pause. The server's own count of changes says so."""

@@ -27,7 +27,10 @@ int kw_switchover_lock(struct kw_switchover *run, struct kw_error *error);
 /* Renew them if that is due. KW_E_STATE: one of them is lost. */
 int kw_switchover_lock_keep(struct kw_switchover *run, struct kw_error *error);
 
-/* Both are held now, taken once more if they were lost. KW_E_REFUSED: another program has one. */
+/*
+ * Both are held now, taken once more if they were lost. KW_E_REFUSED: another program has one.
+ * Other codes: a proxy does not answer.
+ */
 int kw_switchover_lock_again(struct kw_switchover *run, struct kw_error *error);
 
 void kw_switchover_unlock(struct kw_switchover *run);

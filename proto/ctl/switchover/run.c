@@ -326,12 +326,15 @@ int kw_switchover_give_back(struct kw_switchover *run, struct kw_error *error)
 		run->start.from, agent->name);
 }
 
-/* False: another switch-over has taken over, so nothing here is ours any more. */
+/*
+ * False: another switch-over has taken over, so nothing here is ours any more. A proxy that does
+ * not answer is asked all the same, and what cannot be done is told.
+ */
 static bool is_ours_to_undo(struct kw_switchover *run)
 {
 	struct kw_error error;
 
-	if (kw_switchover_lock_again(run, &error)) {
+	if (kw_switchover_lock_again(run, &error) == KW_E_REFUSED) {
 		snprintf(run->detail, sizeof run->detail, "nothing was undone: %.130s", error.text);
 		return false;
 	}
