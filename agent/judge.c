@@ -27,6 +27,7 @@ static const char *const reason_codes[] = {
 	[KW_REASON_NO_CONSENT] = "no_consent",
 	[KW_REASON_OTHER_DATA] = "other_data_set",
 	[KW_REASON_DEPOSED] = "primary_deposed",
+	[KW_REASON_UNFENCED] = "mandate_missing",
 	[KW_REASON_TABLE_UNFIT] = "table_does_not_fit",
 	[KW_REASON_PRUNE_FORBIDDEN] = "prune_forbidden",
 	[KW_REASON_WRITES_FAILED] = "apply_failed",
@@ -115,6 +116,8 @@ static struct kw_verdict judge_obstacle(enum kw_sync_obstacle obstacle)
 		return is(KW_AGENT_FAILED, KW_REASON_OTHER_DATA);
 	case KW_SYNC_NEEDS_TERM:
 		return is(KW_AGENT_FAILED, KW_REASON_DEPOSED);
+	case KW_SYNC_NEEDS_MANDATE:
+		return is(KW_AGENT_FAILED, KW_REASON_UNFENCED);
 	case KW_SYNC_NEEDS_SERVER:
 		return is(KW_AGENT_FAILED, KW_REASON_TABLE_UNFIT);
 	case KW_SYNC_NEEDS_PERMISSION:
@@ -131,6 +134,11 @@ static struct kw_verdict judge_failures(const struct kw_judge_facts *facts)
 {
 	struct kw_verdict verdict = judge_proxy(facts);
 
+	if (verdict.reason != KW_REASON_NONE)
+		return verdict;
+	/* Why the agent let the server go says more than that it did. */
+	if (facts->local == KW_LOCAL_IS_UNFIT && facts->unfit == KW_UNFIT_YIELDED)
+		verdict = judge_obstacle(facts->obstacle);
 	if (verdict.reason != KW_REASON_NONE)
 		return verdict;
 	if (facts->local == KW_LOCAL_PASSES || facts->local == KW_LOCAL_IS_UNFIT)

@@ -66,14 +66,16 @@ static uint64_t silence_us(const struct kw_agent *agent, uint64_t now_us)
 /*
  * A proxy that is stopped cannot say that it lost its mandate. When it published last, the
  * confirmation was at most lease_ms old. So the silence is limited in such a way that both together
- * stay below one second and warm.lag_ms.
+ * stay below one second and warm.lag_ms. A long warm.lag_ms makes it no longer than without a
+ * mandate.
  */
 static uint64_t silence_limit_us(const struct kw_agent *agent)
 {
-	if (!kw_follow_asks_mandate(&agent->follow))
+	uint64_t lag_us = agent->sync.warm_lag_us;
+
+	if (!kw_follow_asks_mandate(&agent->follow) || lag_us > KW_FOLLOW_HEARTBEAT_US)
 		return KW_FOLLOW_HEARTBEAT_US;
-	return agent->sync.warm_lag_us > KW_FOLLOW_MANDATE_LEAST_US ? agent->sync.warm_lag_us
-								    : KW_FOLLOW_MANDATE_LEAST_US;
+	return lag_us > KW_FOLLOW_MANDATE_LEAST_US ? lag_us : KW_FOLLOW_MANDATE_LEAST_US;
 }
 
 static enum kw_judge_proxy proxy_of(const struct kw_agent *agent, uint64_t now_us)
@@ -230,6 +232,7 @@ static const char *words_of_part(const struct kw_agent *agent, enum kw_reason re
 	case KW_REASON_NO_CONSENT:
 	case KW_REASON_OTHER_DATA:
 	case KW_REASON_DEPOSED:
+	case KW_REASON_UNFENCED:
 	case KW_REASON_TABLE_UNFIT:
 	case KW_REASON_PRUNE_FORBIDDEN:
 	case KW_REASON_WAITING:

@@ -39,24 +39,26 @@ bool kw_authority_is_approved(const struct kw_authority_facts *facts)
 
 	return approved->standing != KW_HISTORY_NONE &&
 	       strcmp(approved->replid, table->replid) == 0 && is_same_proxy(approved, table) &&
-	       (kw_term_judge(facts->term, table) != KW_TERM_DEPOSED ||
+	       (!kw_term_refuses(kw_term_judge(facts->term, table)) ||
 		       (approved->domain == table->domain && approved->term == table->term));
 }
 
 /*
  * No id links them, but the same authority says that it goes on there. A higher term: a promotion
  * was missed. An equal one: Sentinel has one primary in each, so that was started anew. An operator
- * can give one term to two servers by mistake.
+ * can give one term to two servers by mistake, and a Sentinel that is set up again begins with 0
+ * for any server.
  */
 static bool is_successor(const struct kw_authority_facts *facts)
 {
 	const struct kw_history *table = facts->table;
 	const struct kw_term *term = facts->term;
 
-	if (!facts->listed || term->term == 0 || term->domain != table->domain)
+	if (!facts->listed || term->domain == 0 || term->domain != table->domain)
 		return false;
 	return table->term > term->term ||
-	       (table->term == term->term && table->domain != kw_mandate_domain("operator", ""));
+	       (table->term == term->term && table->term > 0 &&
+		       table->domain != kw_mandate_domain("operator", ""));
 }
 
 enum kw_permission kw_authority_permission(const struct kw_authority_facts *facts)
@@ -66,7 +68,7 @@ enum kw_permission kw_authority_permission(const struct kw_authority_facts *fact
 
 	if (standing == KW_TERM_UNCONFIRMED)
 		return KW_PERMISSION_UNCONFIRMED;
-	if (standing == KW_TERM_DEPOSED && !kw_authority_is_approved(facts))
+	if (kw_term_refuses(standing) && !kw_authority_is_approved(facts))
 		return relation == KW_AUTHORITY_AWAITED ? KW_PERMISSION_AWAITED
 							: KW_PERMISSION_REFUSED;
 	switch (relation) {

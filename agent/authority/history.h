@@ -22,7 +22,8 @@
  * Sentinel's primary is often the same in two deployments.
  *
  * The terms are judged beside the histories (term.h). A table that is not confirmed waits, whatever
- * its history is. A deposed one is refused; only a person can approve it, for one term.
+ * its history is. A deposed one is refused; only a person can approve it, for one term. So is one
+ * whose proxy asks nobody, if the data have a term.
  *
  * Pure; any thread.
  */

@@ -8,7 +8,7 @@ enum kw_term_standing kw_term_judge(const struct kw_term *data, const struct kw_
 {
 	switch (table->mandate) {
 	case KW_MANDATE_NONE:
-		return KW_TERM_UNASKED;
+		return data->domain ? KW_TERM_UNFENCED : KW_TERM_UNASKED;
 	case KW_MANDATE_CONFIRMED:
 		break;
 	case KW_MANDATE_AWAITED:
@@ -22,22 +22,33 @@ enum kw_term_standing kw_term_judge(const struct kw_term *data, const struct kw_
 
 struct kw_term kw_term_raised(const struct kw_term *data, const struct kw_history *table)
 {
-	if (kw_term_judge(data, table) != KW_TERM_CURRENT || table->term == 0)
+	if (kw_term_judge(data, table) != KW_TERM_CURRENT)
 		return *data;
 	return (struct kw_term){table->domain, table->term};
 }
 
 struct kw_term kw_term_approved(const struct kw_term *data, const struct kw_history *table)
 {
-	if (kw_term_judge(data, table) != KW_TERM_DEPOSED)
+	if (!kw_term_refuses(kw_term_judge(data, table)))
 		return kw_term_raised(data, table);
-	return table->term > 0 ? (struct kw_term){table->domain, table->term} : (struct kw_term){0};
+	return (struct kw_term){table->domain, table->term};
 }
 
 void kw_term_refusal(
 	const struct kw_term *data, const struct kw_history *table, char *text, size_t room)
 {
-	assert(kw_term_judge(data, table) == KW_TERM_DEPOSED);
+	enum kw_term_standing standing = kw_term_judge(data, table);
+
+	assert(kw_term_refuses(standing));
+	if (standing == KW_TERM_UNFENCED) {
+		snprintf(text, room,
+			"proxy %s asks nobody whether its server is the primary, and the local "
+			"data are of term %" PRIu64 ": that server may be deposed; nothing is "
+			"touched: give the proxy its authority.by back; if nobody shall be asked "
+			"any more, say so once with `keywakectl approve`",
+			table->proxy_name, data->term);
+		return;
+	}
 	snprintf(text, room,
 		"this table is of term %" PRIu64 " (proxy %s), the local data have term %" PRIu64
 		": its server was deposed; nothing is touched: send the agent to the proxy of the "

@@ -48,7 +48,8 @@
 
 /* If the heartbeat did not move for so long, it has stopped: the proxy hangs. */
 #define KW_FOLLOW_HEARTBEAT_US 2000000
-/* The least of that limit for a table with a mandate. The proxy's heartbeats are 100 ms apart. */
+/* For a table with a mandate it can be less, down to this. The proxy's heartbeats are 100 ms apart.
+ */
 #define KW_FOLLOW_MANDATE_LEAST_US 200000
 
 /* Below the time after which the superblock is read by a probe, so that none is needed. */

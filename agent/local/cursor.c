@@ -143,7 +143,7 @@ static void format_text(
 		add_lease(cursor, text);
 	if (version >= TEXT_2 && cursor->consented > 0)
 		add(text, " consented=%" PRIu64, cursor->consented);
-	if (version >= TEXT_2 && cursor->term.term > 0)
+	if (version >= TEXT_2 && cursor->term.domain)
 		add(text, " term=%" PRIu64 "@%016" PRIx64, cursor->term.term, cursor->term.domain);
 	/* Always there, and the last: a text that was cut off is no cursor. */
 	add(text, " quarantined=%" PRIu64, cursor->quarantined);

@@ -7,7 +7,8 @@
  *   [refused=<n>] [evicted=<n>] [filter=<16 hex>] [writes=<n>] [ended=<n>] [replid=<40 hex>]
  *   [replid2=<40 hex> second=<n>] [proxy=<16 hex> proxy_name=<name>] [agent=<name>]
  *   [lease=<16 hex>:<name>@<host>] [consented=<n>] [term=<n>@<16 hex>] quarantined=<n>
- *   (one line; a field in [] is left out if it is 0 or not said; held: key_counts.h)
+ *   (one line; a field in [] is left out if it is 0 or not said; held: key_counts.h; the term can
+ *   be 0, and its domain cannot)
  *
  * Version 1 of the text has nothing from writes to consented. It is read, and written no more. An
  * agent of before takes a text of version 2 for something that is not a cursor: it writes nothing,
@@ -69,7 +70,7 @@ struct kw_local_cursor {
 	struct kw_key_counts key_counts; /* keys in the databases about then; "": not said */
 	/* With version 0: a person agreed that this epoch's snapshot deletes so many keys. */
 	uint64_t consented;
-	struct kw_term term; /* the highest that was accepted; 0: none was */
+	struct kw_term term; /* the highest that was accepted; domain 0: none was */
 	enum kw_cursor_bond bond;
 	struct kw_history history;           /* of the data, as the proxy told it; not AWAITED */
 	char agent[KW_CURSOR_AGENT_MAX + 1]; /* who wrote it; "": not said */

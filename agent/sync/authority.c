@@ -4,6 +4,7 @@
 #include "base/log.h"
 
 #include <assert.h>
+#include <string.h>
 
 /* Is the obstacle that is set about the table's history? */
 static bool is_in_the_way(enum kw_permission permission)
@@ -44,16 +45,28 @@ static void adopt(struct kw_sync *sync, enum kw_authority relation)
 	kw_local_set_history(sync->local, table);
 }
 
+/* Is all that a person must allow that nobody is asked any more? The data set is the same. */
+static bool is_unfenced_only(const struct kw_sync *sync)
+{
+	return kw_term_judge(&sync->local->term, &sync->follow->history) == KW_TERM_UNFENCED &&
+	       sync->authority.relation != KW_AUTHORITY_FOREIGN;
+}
+
 /* Why the table is REFUSED: what a person must do, and the sentence. */
 static enum kw_sync_obstacle refusal(const struct kw_sync *sync, char text[KW_SYNC_WHY])
 {
 	const struct kw_local *local = sync->local;
 	const struct kw_history *table = &sync->follow->history;
 
-	if (kw_term_judge(&local->term, table) == KW_TERM_DEPOSED) {
+	enum kw_term_standing standing = kw_term_judge(&local->term, table);
+
+	if (kw_term_refuses(standing))
 		kw_term_refusal(&local->term, table, text, KW_SYNC_WHY);
-		return KW_SYNC_NEEDS_TERM;
-	}
+	if (standing == KW_TERM_UNFENCED && !is_unfenced_only(sync))
+		strncat(text, "; the table also follows another data set",
+			KW_SYNC_WHY - 1 - strlen(text));
+	if (kw_term_refuses(standing))
+		return standing == KW_TERM_DEPOSED ? KW_SYNC_NEEDS_TERM : KW_SYNC_NEEDS_MANDATE;
 	kw_authority_refusal(&local->history, table, text, KW_SYNC_WHY);
 	return KW_SYNC_NEEDS_LINK;
 }
@@ -140,7 +153,7 @@ void kw_sync_judge_table(struct kw_sync *sync)
 	if (kw_sync_may_follow(sync) && kw_sync_phase(sync) != KW_SYNC_CLAIM &&
 		sync->data != KW_SYNC_DATA_FOREIGN &&
 		sync->authority.relation != KW_AUTHORITY_FOREIGN &&
-		kw_term_judge(facts.term, facts.table) != KW_TERM_DEPOSED) {
+		!kw_term_refuses(kw_term_judge(facts.term, facts.table))) {
 		adopt(sync, sync->authority.relation);
 		sync->authority.approved = (struct kw_history){0};
 	}
@@ -157,7 +170,8 @@ void kw_sync_yield(struct kw_sync *sync)
 	bool refused = sync->authority.permission == KW_PERMISSION_REFUSED;
 	char text[KW_SYNC_WHY];
 
-	if (sync->authority.permission == KW_PERMISSION_GRANTED)
+	if (sync->authority.permission == KW_PERMISSION_GRANTED ||
+		sync->authority.permission == KW_PERMISSION_RAISING)
 		kw_local_claim(sync->local);
 	if (!refused || !kw_sync_needs_local(sync) || !kw_local_ready(sync->local) ||
 		!kw_follow_idle(sync->follow) || !kw_pair_is_level(sync->pair) ||
@@ -182,11 +196,16 @@ void kw_sync_claim_history(struct kw_sync *sync)
 
 void kw_sync_approve_table(struct kw_sync *sync)
 {
+	bool unfenced = is_unfenced_only(sync);
+
 	assert(sync->authority.permission == KW_PERMISSION_REFUSED);
 	sync->authority.approved = sync->follow->history;
 	/* All local keys are those of another data set: the brake would ask a second time. */
-	kw_brake_consent(&sync->brake, sync->follow->superblock.epoch);
-	if (kw_sync_phase(sync) != KW_SYNC_WAIT)
+	if (!unfenced)
+		kw_brake_consent(&sync->brake, sync->follow->superblock.epoch);
+	/* The position of the same data set still counts. The cursor loses its term (raise.c). */
+	if (kw_sync_phase(sync) != KW_SYNC_WAIT &&
+		!(unfenced && kw_sync_phase(sync) == KW_SYNC_TAIL))
 		kw_sync_restart(sync, "the table was approved");
 	sync->in.wait.retry_us = 0;
 	kw_sync_judge_table(sync);

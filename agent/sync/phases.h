@@ -42,6 +42,7 @@ enum kw_sync_obstacle {
 	KW_SYNC_NEEDS_CONSENT,    /* to replace data of others */
 	KW_SYNC_NEEDS_LINK,       /* the table is of another data set */
 	KW_SYNC_NEEDS_TERM,       /* the proxy's server was deposed */
+	KW_SYNC_NEEDS_MANDATE,    /* the data have a term, and the proxy asks nobody */
 	KW_SYNC_NEEDS_SERVER,     /* the local server does not take this table */
 	KW_SYNC_NEEDS_PERMISSION, /* to delete local keys */
 };

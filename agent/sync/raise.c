@@ -1,8 +1,9 @@
 /*
  * The cursor's term: before the first record of a higher term is applied, the cursor says it
- * (authority/term.h). A claim says it by itself. Everywhere else the reader stops, the cursor is
- * written with the position of before, and the reader goes on when that is acknowledged. Records of
- * two terms never stand in one segment, so a reader learns of the term before it meets one.
+ * (authority/term.h). It says none before the first record of a table whose proxy asks nobody, once
+ * a person approved that. A claim says it by itself. Everywhere else the reader stops, the cursor
+ * is written with the position of before, and the reader goes on when that is acknowledged. Records
+ * of two terms never stand in one segment, so a reader learns of the term before it meets one.
  */
 #include "internal.h"
 
@@ -44,9 +45,18 @@ enum kw_permission kw_sync_raise(struct kw_sync *sync, const struct kw_authority
 
 void kw_sync_explain_raise(struct kw_sync *sync)
 {
-	kw_sync_set_why(sync, KW_SYNC_WAITS,
-		"the cursor must say term %" PRIu64 " before anything of it is applied%s%.300s",
-		sync->local->term.term, sync->save.error[0] ? ": " : "", sync->save.error);
+	const struct kw_term *term = &sync->local->term;
+	const char *colon = sync->save.error[0] ? ": " : "", *error = sync->save.error;
+
+	if (term->domain)
+		kw_sync_set_why(sync, KW_SYNC_WAITS,
+			"the cursor must say term %" PRIu64
+			" before anything of it is applied%s%.300s",
+			term->term, colon, error);
+	else
+		kw_sync_set_why(sync, KW_SYNC_WAITS,
+			"the cursor must say no term before anything more is applied%s%.300s",
+			colon, error);
 }
 
 /* ---- in CLAIM ---- */
@@ -100,8 +110,11 @@ static void on_raised(void *arg, const struct kw_failure *failure)
 	if (failure)
 		return;
 	sync->authority.said = sync->authority.saying;
-	kw_log_info(
-		"sync", "the cursor says term %" PRIu64 " from now on", sync->authority.said.term);
+	if (sync->authority.said.domain)
+		kw_log_info("sync", "the cursor says term %" PRIu64 " from now on",
+			sync->authority.said.term);
+	else
+		kw_log_info("sync", "the cursor says no term any more");
 	sync->due(sync->arg);
 }
 

@@ -107,9 +107,7 @@ static void begin(struct kw_sync *sync, enum kw_rollback_counts counts)
 	const struct kw_term *before = &rollback->term, *now = &sync->authority.said;
 	const char *why;
 
-	/* Sentinel begins with term 0, which the cursor does not say: the looks tell of it. */
-	if (now->term <= before->term ||
-		(before->term > 0 ? before->domain != now->domain : rollback->looks.count == 0) ||
+	if (now->term <= before->term || before->domain != now->domain ||
 		(rollback->counts != KW_ROLLBACK_IDLE && kw_term_equal(&rollback->counted, now)))
 		return;
 	if (!kw_rollback_begin(rollback, counts, now, &sync->follow->history, &why) && *why)

@@ -187,6 +187,73 @@ def test_a_deposed_primary_is_refused_by_an_agent_that_was_started_anew(bed):
     assert agent.status()["history"]["data"]["term"] == 1
 
 
+def start_asking(proxy, by):
+    """The proxy, started anew with this authority.by; none: the line was lost."""
+    proxy.stop()
+    for key in ("authority.by", "authority.term"):
+        proxy.settings.pop(key, None)
+    if by != "none":
+        proxy.settings.update({"authority.by": by, "authority.term": 1})
+    return proxy.start()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_data_of_a_term_go_on_with_a_proxy_that_asks_nobody_only_after_an_approval(bed, mode):
+    shard = Shard(bed)
+    agent = shard.agent(mode)
+    agent.stop()
+    agent.settings["proxy"] = shard.proxies[0].address
+    agent.start()
+    agent.wait_warm()
+    start_asking(shard.proxies[0], "none").wait_live()
+    shard.first.command("SET", "unfenced", 1)
+    status = agent.wait_state("failed", reason="authority.by")
+    assert status["reason_code"] == "mandate_missing", status
+    assert agent.replica.command("EXISTS", "unfenced") == 0
+    # The line is back.
+    start_asking(shard.proxies[0], "operator").wait_live()
+    agent.wait_warm()
+    assert_equal_now(shard.first, agent.replica)
+    # Nobody shall be asked any more: it is said once, and an agent that starts later knows.
+    start_asking(shard.proxies[0], "none").wait_live()
+    agent.wait_state("failed", reason="authority.by")
+    assert "asks nobody" in agent.ctl_ok("approve")["approved"]
+    agent.wait_warm()
+    agent.stop()
+    shard.first.command("SET", "later", 1)
+    agent.start()
+    agent.wait_warm()
+    assert_equal_now(shard.first, agent.replica)
+    assert agent.status()["history"]["data"]["domain"] == ""
+
+
+def test_of_a_list_a_proxy_that_asks_nobody_is_passed_over(bed):
+    shard = Shard(bed)
+    agent = shard.agent()
+    start_asking(shard.proxies[1], "none").wait_live()
+    confirm(shard.proxies[0], 0)
+    agent.wait_state("stalled", reason="confirmed as the primary")
+    agent.wait_status(lambda status: status["proxies"][1]["mandate"] == "none", "the other one is not looked at")
+    time.sleep(1.5) # a better one would be followed after 0.3 s, and one more to get level
+    assert agent.status()["proxy"] == shard.proxies[0].address
+    confirm(shard.proxies[0], 1)
+    agent.wait_warm()
+
+
+def test_a_gateway_that_saw_a_mandate_serves_no_proxy_that_asks_nobody(bed):
+    shard = Shard(bed)
+    gateway = bed.gateway(shard.proxies[0], gateway__forward=True, redis__address=shard.first.address)
+    gateway.wait_fresh()
+    start_asking(shard.proxies[0], "none").wait_live()
+    assert gateway.wait_state("stale", reason="authority.by")["reason_code"] == "mandate_missing"
+    for words in (("GET", "key:1"), ("SET", "unfenced", 1)):
+        with pytest.raises(Exception, match="(?i)masterdown"):
+            gateway.client().execute_command(*words)
+    assert shard.first.command("EXISTS", "unfenced") == 0
+    start_asking(shard.proxies[0], "operator").wait_live()
+    gateway.wait_fresh()
+
+
 def test_a_proxy_that_is_stopped_makes_no_agent_warm(bed):
     shard = Shard(bed)
     agent = shard.agent()

@@ -299,6 +299,14 @@ static void on_link(void *arg, bool up)
 	kw_gets_evaluate(gets, kw_clock_us());
 }
 
+/* Of tables that were not confirmed there is no term, and yet they had a mandate. */
+static enum kw_term_standing standing_of(const struct kw_gets *gets, const struct kw_history *table)
+{
+	enum kw_term_standing standing = kw_term_judge(&gets->term, table);
+
+	return standing == KW_TERM_UNASKED && gets->had_mandate ? KW_TERM_UNFENCED : standing;
+}
+
 static void on_superblock(void *arg, const struct kw_superblock *superblock)
 {
 	struct kw_gets *gets = arg;
@@ -309,7 +317,7 @@ static void on_superblock(void *arg, const struct kw_superblock *superblock)
 		superblock->epoch == follow->superblock.epoch)
 		return;
 	gets->term = kw_term_raised(&gets->term, &follow->history);
-	gets->standing = kw_term_judge(&gets->term, &follow->history);
+	gets->standing = standing_of(gets, &follow->history);
 	gets->had_mandate |= gets->standing != KW_TERM_UNASKED;
 	kw_proxy_clock_learn(&gets->clock, superblock->heartbeat_us, follow->superblock_begun_us,
 		follow->superblock_us);
@@ -403,8 +411,9 @@ static void part_closed(struct kw_gets *gets)
 
 static void on_judge(void *arg, const struct kw_history *table, struct kw_choice *choice)
 {
-	const struct kw_term *term = &((const struct kw_gets *)arg)->term;
-	enum kw_term_standing standing = kw_term_judge(term, table);
+	const struct kw_gets *gets = arg;
+	const struct kw_term *term = &gets->term;
+	enum kw_term_standing standing = standing_of(gets, table);
 
 	choice->confirmed = standing == KW_TERM_CURRENT;
 	choice->allowed = choice->confirmed || standing == KW_TERM_UNASKED;

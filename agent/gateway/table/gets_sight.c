@@ -53,7 +53,6 @@ enum kw_sight_fence kw_gets_fence(const struct kw_gets *gets)
 	const struct kw_fence_facts facts = {
 		.link = link_of(follow),
 		.seen = follow->superblock.epoch != 0 || gets->had_mandate,
-		.had_mandate = gets->had_mandate,
 		.source = (enum kw_source_state)follow->superblock.source_state,
 		.term = gets->standing,
 		.silent_us = now_us > heard_us ? now_us - heard_us : 0,

@@ -23,6 +23,8 @@ struct kw_sight_verdict kw_sight_judge(const struct kw_sight_facts *facts)
 		return say(KW_GATEWAY_STALE, KW_SIGHT_UNCONFIRMED, 0);
 	if (facts->term == KW_TERM_DEPOSED)
 		return say(KW_GATEWAY_STALE, KW_SIGHT_DEPOSED, 0);
+	if (facts->term == KW_TERM_UNFENCED)
+		return say(KW_GATEWAY_STALE, KW_SIGHT_UNFENCED, 0);
 	if (!facts->complete)
 		return say(KW_GATEWAY_LOADING, KW_SIGHT_INCOMPLETE, 0);
 	if (facts->fresh_us == 0 || facts->fresh_us > facts->heartbeat_us)
@@ -38,8 +40,7 @@ enum kw_sight_fence kw_sight_fence(const struct kw_fence_facts *facts)
 {
 	if (!facts->seen)
 		return KW_FENCE_CLOSED;
-	if (facts->term == KW_TERM_UNASKED && facts->source != KW_SOURCE_UNCONFIRMED &&
-		!facts->had_mandate)
+	if (facts->term == KW_TERM_UNASKED && facts->source != KW_SOURCE_UNCONFIRMED)
 		return KW_FENCE_OPEN;
 	if (facts->term != KW_TERM_CURRENT || facts->source == KW_SOURCE_UNCONFIRMED ||
 		facts->link != KW_SIGHT_UP || facts->silent_us > KW_FENCE_SILENCE_US)
@@ -72,6 +73,7 @@ static const char *const reason_codes[] = {
 	[KW_SIGHT_UNSEEN] = "table_unread",
 	[KW_SIGHT_UNCONFIRMED] = "unconfirmed",
 	[KW_SIGHT_DEPOSED] = "primary_deposed",
+	[KW_SIGHT_UNFENCED] = "mandate_missing",
 	[KW_SIGHT_INCOMPLETE] = "table_incomplete",
 	[KW_SIGHT_UNFRESH] = "age_unknown",
 	[KW_SIGHT_OLD] = "table_old",
@@ -128,6 +130,12 @@ void kw_sight_say(const struct kw_sight_verdict *verdict, enum kw_source_state s
 		snprintf(words, KW_SIGHT_WORDS,
 			"the proxy's server was deposed: this gateway has seen a higher term; send "
 			"it to the present primary's proxy, or restart it if the terms began anew");
+		break;
+	case KW_SIGHT_UNFENCED:
+		snprintf(words, KW_SIGHT_WORDS,
+			"the proxy asks nobody whether its server is the primary, and this gateway "
+			"has seen one that does: give the proxy its authority.by back, or restart "
+			"the gateway if nobody shall be asked any more");
 		break;
 	case KW_SIGHT_INCOMPLETE:
 		snprintf(words, KW_SIGHT_WORDS, "the proxy is reading the primary");

@@ -17,7 +17,7 @@
  * only to the server that a confirmed table names, and only while the proxy is heard. So no write
  * goes to a primary that was deposed longer ago than the mandate's lease and that silence. Before
  * the first look at a table nothing goes on, because a mandate might be asked for. Once one was, a
- * table whose proxy asks nobody does not open the fence: the server can be any.
+ * table whose proxy asks nobody is stale and does not open the fence: the server can be any.
  *
  * Pure; any thread.
  */
@@ -65,6 +65,7 @@ enum kw_sight_reason {
 	KW_SIGHT_UNSEEN,
 	KW_SIGHT_UNCONFIRMED, /* nobody confirms the proxy's server as the primary */
 	KW_SIGHT_DEPOSED,     /* a table of a higher term was seen before */
+	KW_SIGHT_UNFENCED, /* a table with a mandate was seen before, and this proxy asks nobody */
 	KW_SIGHT_INCOMPLETE,
 	KW_SIGHT_UNFRESH, /* the proxy does not know how current its table is */
 	KW_SIGHT_OLD,
@@ -90,8 +91,7 @@ enum kw_sight_fence {
 
 struct kw_fence_facts {
 	enum kw_sight_link link;
-	bool seen;        /* a superblock was read since the gateway began. Of the last one: */
-	bool had_mandate; /* … or of an earlier one: its proxy asks who the primary is */
+	bool seen; /* a superblock was read since the gateway began. Of the last one: */
 	enum kw_source_state source;
 	enum kw_term_standing term; /* of this connection or an earlier one */
 	uint64_t silent_us;         /* since the READ began that showed the last heartbeat */

@@ -90,6 +90,21 @@ static void what_is_not_said_is_read_as_not_said(void **state)
 	assert_int_equal(found.term.term, 0);
 }
 
+/* Sentinel begins with term 0. Without its domain it would be no term. */
+static void term_0_is_said_with_its_domain(void **state)
+{
+	struct kw_local_cursor cursor = sample, found;
+	char text[KW_CURSOR_TEXT];
+
+	cursor.term = (struct kw_term){0xabc, 0};
+	kw_cursor_format(&cursor, text);
+	assert_non_null(strstr(text, " term=0@0000000000000abc "));
+	assert_true(kw_cursor_parse(kw_slice_text(text), &found));
+	assert_true(kw_term_equal(&found.term, &cursor.term));
+	memcpy(strstr(text, "abc "), "000 ", 4);
+	assert_false(kw_cursor_parse(kw_slice_text(text), &found));
+}
+
 static void what_is_written_is_read_back(void **state)
 {
 	struct kw_local_cursor cursor = {0};
@@ -390,6 +405,7 @@ int main(void)
 		cmocka_unit_test(a_cursor_without_key_counts_is_a_cursor),
 		cmocka_unit_test(a_database_that_lost_its_keys_speaks_against_the_cursor),
 		cmocka_unit_test(what_is_written_is_read_back),
+		cmocka_unit_test(term_0_is_said_with_its_domain),
 		cmocka_unit_test(what_is_not_said_is_read_as_not_said),
 		cmocka_unit_test(a_cursor_of_version_1_is_read),
 		cmocka_unit_test(a_library_of_version_1_is_a_cursor),

@@ -38,6 +38,7 @@ static const struct {
 	{{GOOD, .term = KW_TERM_UNCONFIRMED, .complete = false}, KW_GATEWAY_STALE,
 		KW_SIGHT_UNCONFIRMED, 0},
 	{{GOOD, .term = KW_TERM_DEPOSED}, KW_GATEWAY_STALE, KW_SIGHT_DEPOSED, 0},
+	{{GOOD, .term = KW_TERM_UNFENCED}, KW_GATEWAY_STALE, KW_SIGHT_UNFENCED, 0},
 	{{GOOD, .term = KW_TERM_CURRENT}, KW_GATEWAY_SERVING, KW_SIGHT_NONE, 20000},
 	{{GOOD, .term = KW_TERM_DEPOSED, .seen = false}, KW_GATEWAY_CONNECTING, KW_SIGHT_UNSEEN, 0},
 
@@ -114,7 +115,7 @@ static void requests_go_only_to_a_primary_that_is_confirmed(void **state)
 		/* Nothing is known before the first look, and a mandate that was asked counts on.
 		 */
 		{{HEARD, .term = KW_TERM_UNASKED, .seen = false}, KW_FENCE_CLOSED},
-		{{HEARD, .term = KW_TERM_UNASKED, .had_mandate = true}, KW_FENCE_CLOSED},
+		{{HEARD, .term = KW_TERM_UNFENCED}, KW_FENCE_CLOSED},
 	};
 
 	for (size_t i = 0; i < sizeof fences / sizeof *fences; i++)
