@@ -25,6 +25,15 @@ void kw_stream_end_watch(struct kw_stream_end *end, int events)
 	uv_poll_start(end->poll, events, end->on_poll);
 }
 
+/* The end can be another attempt's when this returns. */
+static void fail(struct kw_stream_end *end, struct kw_remote *remote, const struct kw_error *why)
+{
+	if (end->ops->failed && kw_remote_is(remote, KW_REMOTE_CONNECTING))
+		end->ops->failed(remote, why);
+	else
+		kw_remote_fail(remote, why);
+}
+
 void kw_stream_end_lost(struct kw_stream_end *end, struct kw_remote *remote, int errnum)
 {
 	struct kw_error error;
@@ -33,7 +42,7 @@ void kw_stream_end_lost(struct kw_stream_end *end, struct kw_remote *remote, int
 		kw_error_set(&error, KW_E_IO, "the proxy closed the connection");
 	else
 		kw_wire_explain(&end->wire, errnum, "connection lost", &error);
-	kw_remote_fail(remote, &error);
+	fail(end, remote, &error);
 }
 
 /* The wire is open: it is known now what the handshake is bound to. */
@@ -76,7 +85,7 @@ static void greet(struct kw_stream_end *end, struct kw_remote *remote)
 	case KW_EXCHANGE_FAILED:
 		break;
 	}
-	kw_remote_fail(remote, &error);
+	fail(end, remote, &error);
 }
 
 static void open_wire(struct kw_stream_end *end, struct kw_remote *remote)
@@ -98,7 +107,7 @@ static void open_wire(struct kw_stream_end *end, struct kw_remote *remote)
 	case KW_WIRE_FAILED:
 		break;
 	}
-	kw_remote_fail(remote, &error);
+	fail(end, remote, &error);
 }
 
 void kw_stream_end_connected(struct kw_stream_end *end, struct kw_remote *remote,
@@ -121,6 +130,8 @@ void kw_stream_end_polled(
 			greet(end, remote);
 		else
 			open_wire(end, remote);
+		if (!end->poll)
+			return; /* this attempt has failed, and another one may be under way */
 	} else if (status < 0 || events & UV_READABLE) {
 		end->ops->readable(remote);
 	}
@@ -131,6 +142,12 @@ void kw_stream_end_polled(
 	}
 	if ((events & UV_WRITABLE) && kw_remote_is(remote, KW_REMOTE_READY))
 		end->ops->writable(remote);
+}
+
+void kw_stream_end_drop(struct kw_stream_end *end, struct kw_remote *remote)
+{
+	kw_stream_end_close(end, remote);
+	kw_stream_end_init(end, end->ops, end->on_poll, end->exchange.takes_fd);
 }
 
 void kw_stream_end_close(struct kw_stream_end *end, struct kw_remote *remote)

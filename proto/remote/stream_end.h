@@ -3,9 +3,8 @@
  * it is connected, what the socket is polled for, and how it ends.
  *
  *   kw_stream_end_connected ──wire open──▶ greeting ──handshake──▶ welcomed ──▶ readable, writable
- * … │ failed, closed by the proxy        │                    │              │
- *          └────────────────────────────────────┴────────────────────┴──────────────┴──▶
- * kw_remote_fail
+ * … │ failed, closed by the proxy     │                       │
+ *            └─────────────────────────────────┴──▶ ops.failed         └──▶ kw_remote_fail
  *
  * Loop thread only.
  */
@@ -23,6 +22,11 @@ struct kw_stream_end_ops {
 	/* The wire is open: what it is bound to, if that is known only now. Not 0: as below. */
 	int (*opened)(struct kw_stream_end *end, struct kw_channel *channel,
 		struct kw_error *error); /* may be NULL */
+	/*
+	 * It ended before it was welcomed. The carrier ends the connection, or kw_stream_end_drops
+	 * this attempt and makes another one. NULL: kw_remote_fail.
+	 */
+	void (*failed)(struct kw_remote *remote, const struct kw_error *why);
 	/* WELCOME came: what the carrier needs of it. Not 0: the connection fails with *error. */
 	int (*welcomed)(struct kw_remote *remote, struct kw_error *error); /* may be NULL */
 	/* The socket has bytes (or its end), or takes some; only once the remote is READY. */
@@ -60,6 +64,9 @@ void kw_stream_end_watch(struct kw_stream_end *end, int events);
 
 /* The connection is over: closed by the proxy (0), or for this errno of the wire. */
 void kw_stream_end_lost(struct kw_stream_end *end, struct kw_remote *remote, int errnum);
+
+/* Let go of the socket. kw_stream_end_connected may follow, with another one. */
+void kw_stream_end_drop(struct kw_stream_end *end, struct kw_remote *remote);
 
 /* As kw_carrier_ops.close. */
 void kw_stream_end_close(struct kw_stream_end *end, struct kw_remote *remote);

@@ -69,22 +69,36 @@ static uint64_t take(size_t width)
 	return value;
 }
 
-void __wrap_kw_tcp_dial_start(
-	struct kw_tcp_dial *dial, struct kw_remote *remote, kw_tcp_dial_connected connected);
+/* One address, to which the first turn is connected. */
+void __wrap_kw_tcp_dial_turn(struct kw_tcp_dial *dial);
+void __wrap_kw_tcp_dial_failed(struct kw_tcp_dial *dial, const struct kw_error *why);
+void __wrap_kw_tcp_dial_done(struct kw_tcp_dial *dial);
 
-void __wrap_kw_tcp_dial_start(
-	struct kw_tcp_dial *dial, struct kw_remote *remote, kw_tcp_dial_connected connected)
+void __wrap_kw_tcp_dial_turn(struct kw_tcp_dial *dial)
 {
-	uv_poll_t *poll = calloc(1, sizeof *poll);
+	uv_poll_t *poll;
 	int pair[2];
 
+	if (world.fd >= 0)
+		return;
+	poll = calloc(1, sizeof *poll);
 	must(poll != NULL);
 	must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) == 0);
-	*dial = (struct kw_tcp_dial){.remote = remote, .connected = connected, .fd = -1};
 	world.fd = pair[1];
 	must(uv_poll_init(&world.loop, poll, pair[0]) == 0);
-	poll->data = remote;
-	connected(remote, pair[0], poll, &channel);
+	poll->data = dial->remote;
+	dial->handlers.connected(dial->remote, pair[0], poll, &channel);
+}
+
+void __wrap_kw_tcp_dial_failed(struct kw_tcp_dial *dial, const struct kw_error *why)
+{
+	dial->handlers.dropped(dial->remote);
+	kw_remote_fail(dial->remote, why);
+}
+
+void __wrap_kw_tcp_dial_done(struct kw_tcp_dial *dial)
+{
+	(void)dial;
 }
 
 static void on_ready(void *arg, const struct kw_remote_info *info)

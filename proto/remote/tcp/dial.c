@@ -1,6 +1,7 @@
 #include "remote/tcp/dial.h"
 
 #include "base/buffer.h"
+#include "base/clock.h"
 #include "remote/socket.h"
 
 #include <assert.h>
@@ -9,13 +10,59 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static void try_next(struct kw_tcp_dial *dial);
+#define TO(state) KW_SM_TO(KW_TCP_DIAL_##state)
+static const struct kw_sm_state states[] = {
+	[KW_TCP_DIAL_IDLE] = {"idle", TO(NAME) | TO(CLOSED), KW_SM_INITIAL},
+	[KW_TCP_DIAL_NAME] = {"name", TO(CONNECT) | TO(CLOSED)},
+	[KW_TCP_DIAL_CONNECT] = {"connect", TO(CONNECT) | TO(GREET) | TO(CLOSED)},
+	[KW_TCP_DIAL_GREET] = {"greet", TO(CONNECT) | TO(UP) | TO(CLOSED)},
+	[KW_TCP_DIAL_UP] = {"up", TO(CLOSED)},
+	[KW_TCP_DIAL_CLOSED] = {"closed", 0, KW_SM_FINAL},
+};
+
+static bool dial_holds(const void *owner, int state)
+{
+	const struct kw_tcp_dial *dial = owner;
+	bool socket = dial->fd >= 0 || dial->poll;
+
+	switch ((enum kw_tcp_dial_state)state) {
+	case KW_TCP_DIAL_IDLE:
+	case KW_TCP_DIAL_NAME:
+		return !socket && !dial->addresses;
+	case KW_TCP_DIAL_CONNECT:
+	case KW_TCP_DIAL_GREET:
+		return !socket && dial->address;
+	case KW_TCP_DIAL_UP:
+	case KW_TCP_DIAL_CLOSED:
+		return !socket && !dial->addresses && !dial->resolve;
+	}
+	return false;
+}
+
+static const struct kw_sm_conf machine = {
+	.where = "tcp dial",
+	.states = states,
+	.count = sizeof states / sizeof *states,
+	.invariant = dial_holds,
+};
+
+static bool is(const struct kw_tcp_dial *dial, enum kw_tcp_dial_state state)
+{
+	return dial->sm.state == (int)state;
+}
+
+static void move(struct kw_tcp_dial *dial, enum kw_tcp_dial_state state, const char *reason)
+{
+	kw_sm_move(&dial->sm, (int)state, reason);
+}
+
+/* ---- one address ---- */
 
 static void free_addresses(struct kw_tcp_dial *dial)
 {
 	if (dial->addresses)
 		freeaddrinfo(dial->addresses);
-	dial->addresses = dial->next = NULL;
+	dial->addresses = dial->address = NULL;
 }
 
 static void drop_socket(struct kw_tcp_dial *dial)
@@ -30,16 +77,92 @@ static void drop_socket(struct kw_tcp_dial *dial)
 	dial->fd = -1;
 }
 
-static void address_failed(struct kw_tcp_dial *dial, int errnum)
+static void address_text(const struct kw_tcp_dial *dial, char text[KW_PEER_TEXT])
 {
-	const struct addrinfo *tried = dial->next;
-	char text[KW_PEER_TEXT];
+	kw_tcp_socket_text(dial->address->ai_addr, dial->address->ai_addrlen, text, KW_PEER_TEXT);
+}
 
-	kw_tcp_socket_text(tried->ai_addr, tried->ai_addrlen, text, sizeof text);
-	kw_error_errno(&dial->last, errnum, "connect to %s%s", text,
+/* A proxy's own refusal says more than the failure of another address. */
+static void remember(struct kw_tcp_dial *dial, const struct kw_error *error)
+{
+	if (dial->last.code != KW_E_REFUSED && dial->last.code != KW_E_PROTOCOL)
+		dial->last = *error;
+}
+
+static void connect_failed(struct kw_tcp_dial *dial, int errnum)
+{
+	char text[KW_PEER_TEXT];
+	struct kw_error error;
+
+	address_text(dial, text);
+	kw_error_errno(&error, errnum, "connect to %s%s", text,
 		errnum == ECONNREFUSED ? " (is the proxy listening there?)" : "");
+	remember(dial, &error);
 	drop_socket(dial);
-	dial->next = tried->ai_next;
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events);
+
+/* 0: connected or on the way; else errno. */
+static int try_address(struct kw_tcp_dial *dial)
+{
+	const struct addrinfo *address = dial->address;
+	int status;
+
+	assert(dial->fd < 0 && !dial->poll);
+	dial->fd = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (dial->fd < 0)
+		return errno;
+	if (connect(dial->fd, address->ai_addr, address->ai_addrlen) != 0 && errno != EINPROGRESS)
+		return errno;
+	dial->poll = kw_zalloc(sizeof *dial->poll);
+	status = uv_poll_init(dial->remote->loop, dial->poll, dial->fd);
+	if (status != 0) {
+		free(dial->poll);
+		dial->poll = NULL;
+		return -status;
+	}
+	dial->poll->data = dial->remote;
+	uv_poll_start(dial->poll, UV_WRITABLE, on_poll);
+	return 0;
+}
+
+/* ---- one after the other ---- */
+
+/* The last one has all the time that is left: the remote's deadline. */
+static void give_share(struct kw_tcp_dial *dial)
+{
+	uint64_t now = kw_clock_us(), until = dial->remote->connect_deadline_us, count = 0;
+
+	for (const struct addrinfo *at = dial->address; at; at = at->ai_next)
+		count++;
+	dial->share_us = (until > now ? until - now : 0) / count;
+	dial->give_up_us = count > 1 ? now + dial->share_us : KW_NEVER;
+	if (count > 1)
+		kw_remote_turn_at(dial->remote, dial->give_up_us);
+}
+
+/* dial->address, or the first one after it that can be tried. */
+static void try_addresses(struct kw_tcp_dial *dial)
+{
+	while (dial->address) {
+		int errnum;
+
+		move(dial, KW_TCP_DIAL_CONNECT, "");
+		give_share(dial);
+		errnum = try_address(dial);
+		if (errnum == 0)
+			return;
+		connect_failed(dial, errnum);
+		dial->address = dial->address->ai_next;
+	}
+	kw_remote_fail(dial->remote, &dial->last);
+}
+
+static void try_next(struct kw_tcp_dial *dial)
+{
+	dial->address = dial->address->ai_next;
+	try_addresses(dial);
 }
 
 static void on_connected(struct kw_tcp_dial *dial, const struct kw_channel *channel)
@@ -50,9 +173,9 @@ static void on_connected(struct kw_tcp_dial *dial, const struct kw_channel *chan
 	assert(poll && fd >= 0);
 	dial->poll = NULL;
 	dial->fd = -1;
-	free_addresses(dial);
+	move(dial, KW_TCP_DIAL_GREET, "");
 	kw_tcp_socket_tune(fd);
-	dial->connected(dial->remote, fd, poll, channel);
+	dial->handlers.connected(dial->remote, fd, poll, channel);
 }
 
 static void on_poll(uv_poll_t *poll, int status, int events)
@@ -75,45 +198,46 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 		on_connected(dial, &channel);
 		return;
 	}
-	address_failed(dial, errnum);
+	connect_failed(dial, errnum);
 	try_next(dial);
 }
 
-/* 0: connected or on the way; else errno. */
-static int try_address(struct kw_tcp_dial *dial)
+void kw_tcp_dial_failed(struct kw_tcp_dial *dial, const struct kw_error *why)
 {
-	const struct addrinfo *address = dial->next;
-	int status;
+	struct kw_error error = *why;
+	char text[KW_PEER_TEXT];
 
-	assert(dial->fd < 0 && !dial->poll);
-	dial->fd = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (dial->fd < 0)
-		return errno;
-	if (connect(dial->fd, address->ai_addr, address->ai_addrlen) != 0 && errno != EINPROGRESS)
-		return errno;
-	dial->poll = kw_zalloc(sizeof *dial->poll);
-	status = uv_poll_init(dial->remote->loop, dial->poll, dial->fd);
-	if (status != 0) {
-		free(dial->poll);
-		dial->poll = NULL;
-		return -status;
-	}
-	dial->poll->data = dial->remote;
-	uv_poll_start(dial->poll, UV_WRITABLE, on_poll);
-	return 0;
+	assert(is(dial, KW_TCP_DIAL_GREET));
+	address_text(dial, text);
+	if (dial->addresses->ai_next)
+		kw_error_wrap(&error, "%s", text);
+	remember(dial, &error);
+	dial->handlers.dropped(dial->remote);
+	try_next(dial);
 }
 
-static void try_next(struct kw_tcp_dial *dial)
+void kw_tcp_dial_done(struct kw_tcp_dial *dial)
 {
-	while (dial->next) {
-		int errnum = try_address(dial);
-
-		if (errnum == 0)
-			return;
-		address_failed(dial, errnum);
-	}
-	kw_remote_fail(dial->remote, &dial->last);
+	free_addresses(dial);
+	move(dial, KW_TCP_DIAL_UP, "");
 }
+
+static void late(struct kw_tcp_dial *dial)
+{
+	char text[KW_PEER_TEXT];
+	struct kw_error error;
+
+	address_text(dial, text);
+	kw_error_set(&error, KW_E_TIMEOUT, "connect to %s: no answer within %u ms", text,
+		(unsigned)(dial->share_us / 1000));
+	remember(dial, &error);
+	if (is(dial, KW_TCP_DIAL_GREET))
+		dial->handlers.dropped(dial->remote);
+	drop_socket(dial);
+	try_next(dial);
+}
+
+/* ---- beginning and end ---- */
 
 static void on_resolved(void *owner, struct addrinfo *addresses, const struct kw_error *error)
 {
@@ -123,23 +247,34 @@ static void on_resolved(void *owner, struct addrinfo *addresses, const struct kw
 		kw_remote_fail(dial->remote, error);
 		return;
 	}
-	dial->addresses = dial->next = addresses;
-	try_next(dial);
+	dial->addresses = dial->address = addresses;
+	try_addresses(dial);
 }
 
-void kw_tcp_dial_start(
-	struct kw_tcp_dial *dial, struct kw_remote *remote, kw_tcp_dial_connected connected)
+void kw_tcp_dial_turn(struct kw_tcp_dial *dial)
 {
-	*dial = (struct kw_tcp_dial){.remote = remote, .connected = connected, .fd = -1};
+	if (is(dial, KW_TCP_DIAL_IDLE)) {
+		move(dial, KW_TCP_DIAL_NAME, dial->remote->info.peer);
+		kw_resolve_start(&dial->resolve, dial->remote->loop, &dial->remote->address,
+			on_resolved, dial);
+	} else if ((is(dial, KW_TCP_DIAL_CONNECT) || is(dial, KW_TCP_DIAL_GREET)) &&
+		   kw_clock_us() >= dial->give_up_us) {
+		late(dial);
+	}
+}
+
+void kw_tcp_dial_init(struct kw_tcp_dial *dial, struct kw_remote *remote,
+	const struct kw_tcp_dial_handlers *handlers)
+{
+	*dial = (struct kw_tcp_dial){.remote = remote, .handlers = *handlers, .fd = -1};
 	kw_error_set(&dial->last, KW_E_IO, "host \"%s\" has no address", remote->address.host);
-	kw_resolve_start(&dial->resolve, remote->loop, &remote->address, on_resolved, dial);
+	kw_sm_init(&dial->sm, &machine, dial, KW_TCP_DIAL_IDLE);
 }
 
 void kw_tcp_dial_close(struct kw_tcp_dial *dial)
 {
-	if (!dial->remote)
-		return;
 	kw_resolve_forget(&dial->resolve);
 	drop_socket(dial);
 	free_addresses(dial);
+	move(dial, KW_TCP_DIAL_CLOSED, "");
 }

@@ -69,6 +69,21 @@ static void on_connected(
 	kw_remote_fail(remote, &error);
 }
 
+static void on_dropped(struct kw_remote *remote)
+{
+	struct tcp *tcp = remote->own;
+
+	kw_stream_end_drop(&tcp->end, remote);
+}
+
+/* This address of the name leads to no proxy. */
+static void failed(struct kw_remote *remote, const struct kw_error *why)
+{
+	struct tcp *tcp = remote->own;
+
+	kw_tcp_dial_failed(&tcp->dial, why);
+}
+
 static int opened(struct kw_stream_end *end, struct kw_channel *channel, struct kw_error *error)
 {
 	return end->wire.tls ? kw_wire_tls_bind(&end->wire, channel, error) : 0;
@@ -302,8 +317,8 @@ static void turn_tcp(struct kw_remote *remote)
 {
 	struct tcp *tcp = remote->own;
 
-	if (!tcp->dial.remote) /* the first turn */
-		kw_tcp_dial_start(&tcp->dial, remote, on_connected);
+	if (kw_remote_is(remote, KW_REMOTE_CONNECTING))
+		kw_tcp_dial_turn(&tcp->dial);
 	else if (kw_remote_is(remote, KW_REMOTE_READY) && kw_wire_pending(&tcp->end.wire))
 		receive(remote);
 }
@@ -322,17 +337,20 @@ static int welcomed(struct kw_remote *remote, struct kw_error *error)
 {
 	struct tcp *tcp = remote->own;
 
-	if (tcp->end.exchange.handshake.facts.compression != KW_COMPRESSION_ZSTD)
-		return 0;
-	tcp->decompressor = kw_decompressor_new();
-	if (tcp->decompressor)
-		return 0;
-	return kw_error_set(error, KW_E_IO,
-		"there is no memory to take compressed answers apart (remote.compression)");
+	if (tcp->end.exchange.handshake.facts.compression == KW_COMPRESSION_ZSTD) {
+		tcp->decompressor = kw_decompressor_new();
+		if (!tcp->decompressor)
+			return kw_error_set(error, KW_E_IO,
+				"there is no memory to take compressed answers apart "
+				"(remote.compression)");
+	}
+	kw_tcp_dial_done(&tcp->dial);
+	return 0;
 }
 
 static const struct kw_stream_end_ops end_ops = {
 	.opened = opened,
+	.failed = failed,
 	.welcomed = welcomed,
 	.readable = receive,
 	.writable = flush,
@@ -340,6 +358,7 @@ static const struct kw_stream_end_ops end_ops = {
 
 static int open_tcp(struct kw_remote *remote, struct kw_error *error)
 {
+	static const struct kw_tcp_dial_handlers handlers = {on_connected, on_dropped};
 	struct tcp *tcp;
 
 	if (remote->address.port == 0)
@@ -349,7 +368,7 @@ static int open_tcp(struct kw_remote *remote, struct kw_error *error)
 		return kw_error_set(error, KW_E_CONFIG,
 			"%s: no certificates are loaded for it: set tls.ca", remote->info.peer);
 	tcp = kw_zalloc(sizeof *tcp);
-	tcp->dial.fd = -1;
+	kw_tcp_dial_init(&tcp->dial, remote, &handlers);
 	kw_stream_end_init(&tcp->end, &end_ops, on_poll, false);
 	remote->own = tcp;
 	return 0;

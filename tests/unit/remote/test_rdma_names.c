@@ -2,41 +2,10 @@
 #include "rdma_kit.h"
 
 #include "fake_verbs.h"
+#include "names.h"
 #include "rdma_raw.h"
 
-#include <arpa/inet.h>
-#include <dlfcn.h>
 #include <errno.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <string.h>
-
-/*
- * A name server of our own, in libc's place: "first,second" has two addresses. The list is freed by
- * libc, whose own two lists it is made of.
- */
-int getaddrinfo(const char *host, const char *port, const struct addrinfo *hints,
-	struct addrinfo **addresses)
-{
-	int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
-	char first[INET6_ADDRSTRLEN] = "";
-	const char *comma = strchr(host, ',');
-	int status;
-
-	*(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
-	if (!comma)
-		return real(host, port, hints, addresses);
-	if (hints->ai_flags & AI_NUMERICHOST)
-		return EAI_NONAME;
-	memcpy(first, host, (size_t)(comma - host));
-	status = real(first, port, hints, addresses);
-	return status ? status : real(comma + 1, port, hints, &(*addresses)->ai_next);
-}
-
-static void name_it(struct fixture *fixture, const char *host)
-{
-	snprintf(fixture->address.host, sizeof fixture->address.host, "%s", host);
-}
 
 /* The fake's device knows IPv4 only, as an Ethernet port without an IPv6 address does. */
 static void the_next_address_of_a_name_is_tried(void **state)
@@ -48,7 +17,7 @@ static void the_next_address_of_a_name_is_tried(void **state)
 		struct client client;
 
 		fixture_start(&fixture);
-		name_it(&fixture, names[i]);
+		names_set(&fixture.address, names[i]);
 		client_connect(&fixture, &client);
 		client_close(&fixture, &client);
 		WAIT(&fixture, fixture.left == 1);
@@ -69,7 +38,7 @@ static void an_address_that_fails_leaves_nothing_to_the_next(void **state)
 		struct client client;
 
 		fixture_start(&fixture);
-		name_it(&fixture, "127.0.0.1,127.0.0.1");
+		names_set(&fixture.address, "127.0.0.1,127.0.0.1");
 		fake_verbs.fail_call = calls[i];
 		fake_verbs.fail_errno = EPERM;
 		assert_int_equal(client_open(&fixture, &client, &options), 0);
@@ -88,7 +57,7 @@ static void one_address_that_never_answers_leaves_time_for_the_next(void **state
 	uint64_t begun_us;
 
 	fixture_start(&fixture);
-	name_it(&fixture, "127.0.0.1,127.0.0.1");
+	names_set(&fixture.address, "127.0.0.1,127.0.0.1");
 	options.connect_timeout_ms = 4000;
 	fake_verbs.mute = true;
 	begun_us = kw_clock_us();
@@ -112,7 +81,7 @@ static void a_refusal_is_what_is_told_of_all_addresses(void **state)
 	struct client client;
 
 	fixture_start(&fixture);
-	name_it(&fixture, "127.0.0.1,::1");
+	names_set(&fixture.address, "127.0.0.1,::1");
 	fake_verbs.instead = RDMA_CM_EVENT_REJECTED;
 	fake_verbs.instead_status = 28;
 	fake_verbs.instead_set = true;
