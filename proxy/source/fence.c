@@ -37,26 +37,65 @@ static void fence_moved(struct kw_source *source, enum kw_fence now)
 	kw_turn_wake(&source->turn);
 }
 
-/* The majority names another primary than the one that is reached: go there. */
-static void follow_primary(struct kw_source *source)
+#define ADDRESS sizeof(((struct kw_source_options *)NULL)->redis.address)
+
+/* "tcp://": of the address that is followed, or of what is to be followed. */
+static void scheme_of(const struct kw_source *source, char scheme[ADDRESS])
 {
-	const char *reached =
-		kw_source_link_is_up(&source->link) ? kw_feed_server(source->feed)->run_id : "";
+	const char *followed = source->options.redis.address, *end = strstr(followed, "://");
+
+	if (source->options.follow_scheme)
+		snprintf(scheme, ADDRESS, "%s", source->options.follow_scheme);
+	else
+		snprintf(scheme, ADDRESS, "%.*s", end ? (int)(end + 3 - followed) : 0, followed);
+}
+
+static void move_to(struct kw_source *source, const char address[ADDRESS])
+{
 	char *followed = source->options.redis.address;
-	char address[sizeof source->options.redis.address];
 	struct kw_error why;
 
-	if (!source->options.follow_scheme ||
-		!kw_mandate_primary(source->options.mandate, reached, source->options.follow_scheme,
-			address, sizeof address) ||
-		strcmp(address, followed) == 0)
-		return;
 	kw_log_info(
 		"source", "the primary is %s%s%s", address, *followed ? ", before " : "", followed);
 	kw_error_set(&why, KW_E_GONE, "%.100s is not the primary any more: it is %.100s", followed,
 		address);
-	memcpy(followed, address, sizeof address);
+	memcpy(followed, address, ADDRESS);
 	kw_source_link_moved(&source->link, &why);
+}
+
+static void judge_redial(struct kw_source *source, bool same_address)
+{
+	enum kw_redial_finding finding = KW_REDIAL_UNKNOWN;
+	struct kw_error why;
+
+	if (kw_source_mandate(source) == KW_MANDATE_CONFIRMED)
+		finding = KW_REDIAL_REACHED;
+	else if (same_address && kw_source_link_is_up(&source->link))
+		finding = KW_REDIAL_ELSEWHERE;
+	if (!kw_redial_judge(&source->redial, finding, kw_clock_us()))
+		return;
+	kw_error_set(&why, KW_E_GONE,
+		"%.100s leads to another run than the primary's: it is dialled anew",
+		source->options.redis.address);
+	kw_log_warn("source", "%s", why.text);
+	kw_source_link_lost(&source->link, &why);
+}
+
+/* The majority names another run than the one that is reached: go there. */
+static void follow_primary(struct kw_source *source)
+{
+	const char *reached =
+		kw_source_link_is_up(&source->link) ? kw_feed_server(source->feed)->run_id : "";
+	char address[ADDRESS], scheme[ADDRESS];
+	bool another, same;
+
+	scheme_of(source, scheme);
+	another = kw_mandate_primary(
+		source->options.mandate, reached, scheme, address, sizeof address);
+	same = another && strcmp(address, source->options.redis.address) == 0;
+	if (another && !same && source->options.follow_scheme)
+		move_to(source, address);
+	judge_redial(source, same);
 }
 
 static struct kw_mandate_self self_of(const struct kw_source *source)

@@ -9,7 +9,8 @@
  * A replica that is not confirmed is a standby. It is read on, so that its table is ready when it
  * is promoted; only its state says that it is not the primary.
  *
- * With redis.address = redis:// the fence also says which server is followed.
+ * With redis.address = redis:// the fence also says which server is followed. If another run is
+ * named at the very address that is followed, the link is dialled anew (redial.h).
  *
  * Loop thread only.
  */

@@ -397,6 +397,7 @@ int kw_source_new(uv_loop_t *loop, const struct kw_source_options *options, stru
 		source->handlers = *handlers;
 	init_parts(source, loop);
 	kw_state_init(&source->state);
+	kw_redial_init(&source->redial);
 	if (kw_table_is_kept(table))
 		kw_source_go_on(source);
 	kw_sweep_set_max_missing(&source->sweep, source->options.max_missing);

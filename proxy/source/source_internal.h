@@ -17,6 +17,7 @@
 #include "source/fresh.h"
 #include "source/history.h"
 #include "source/late.h"
+#include "source/redial.h"
 #include "source/link.h"
 #include "source/pause.h"
 #include "source/source.h"
@@ -46,6 +47,7 @@ struct kw_source {
 	struct kw_source_look look; /* only with a mandate */
 	struct kw_turn turn;
 	struct kw_source_link link;
+	struct kw_redial redial; /* only with a mandate */
 	struct kw_feed *feed;
 	struct kw_dirty *dirty;
 	struct kw_fetch *fetch;

@@ -152,6 +152,27 @@ def test_one_proxy_follows_the_confirmed_primary(bed, trio):
     assert agent.status()["rolled_back"] == 1
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("follows", [True, False], ids=["redis://", "an address"])
+def test_behind_a_service_address_the_link_is_dialled_anew(bed, trio, follows):
+    """New connections reach the second server there, and those that stand go on to the first one."""
+    service = f"tcp://127.0.0.1:{trio.ports['first']}"
+    proxy = bed.proxy(trio.first, **trio.settings(), redis__address="redis://" if follows else service)
+    confirmed(proxy)
+    first = trio.run_id(trio.first)
+    trio.second.command("REPLICAOF", "NO", "ONE")
+    trio.relays["first"].behind = trio.relays["second"].behind
+    for one in trio.sentinels: # their links stand, too: a failover of the service is a new primary to them
+        one.ask("REMOVE", NAME)
+        one.ask("MONITOR", NAME, "127.0.0.1", trio.ports["first"], 2)
+    proxy.wait_passed("unconfirmed", reason="Sentinel says that the primary")
+    trio.second.command("SET", "of the second one", 1)
+    after = proxy.wait_status(lambda status: status["state"] == "live" and status["keys"] == KEYS + 1,
+                              "it stays at the first server", 60)
+    assert after["mandate"]["run_id"] == trio.run_id(trio.second) != first
+    assert f"{service} leads to another run" in proxy.output()
+
+
 @pytest.mark.quick
 def test_a_mandate_that_is_lost_and_found_costs_no_scan(bed, trio):
     """Two of three sentinels are stopped: nothing is read meanwhile, and what changed comes afterwards."""
