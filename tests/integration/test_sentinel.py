@@ -1,9 +1,10 @@
 """
-Real sentinels, and the splits in which a deposed primary goes on serving: a proxy is live only with the
-confirmed primary's data, whatever the deposed one does.
+Real sentinels: a proxy is live only while a majority of them confirms its server. test_splits.py has the splits in
+which a deposed primary goes on serving.
 """
 import os
 import re
+import shutil
 import signal
 import time
 
@@ -13,13 +14,12 @@ from lib import data
 from lib.compare import assert_equal_now
 from lib.daemon import free_port
 from lib.process import wait_for
-from lib.sentinel import NAME, PEERS, SENTINELS_AT, Failover, Sampler, Trio, patiently
+from lib.sentinel import NAME, SENTINELS_AT, VOTERS, Sampler, Sentinel, Trio, hurry, patiently
 from lib.server import TOP
 from lib.tls import Authority
 
 KEYS = 1000
 PROMISE = 1.0 # seconds after the loss of the mandate
-WARM_LAG = 0.5 # warm.lag_ms of the agent, which it has on top
 
 
 @pytest.fixture
@@ -32,124 +32,9 @@ def trio(bed, request, need_server):
     made.close()
 
 
-def proxies_beside(bed, trio):
-    return {server.name: bed.proxy(server, name="beside-" + server.name, start=True, **trio.settings())
-            for server in trio.servers}
-
-
 def confirmed(proxy):
     return proxy.wait_status(lambda status: status["state"] == "live"
                              and status["mandate"]["state"] == "confirmed", "not confirmed", 60)
-
-
-def fails_over(bed, trio, depose):
-    """
-    A proxy beside each server. depose(): what happens to the first server. Its proxy is not live later than
-    the promise allows, and the proxy of the server that was elected becomes live, with a higher term.
-    """
-    proxies = proxies_beside(bed, trio)
-    before = confirmed(proxies["first"])
-    proxies["second"].wait_status(lambda status: status["state"] == "unconfirmed" and status["keys"] == KEYS
-                                  and status["reason"].startswith("ready"), "it does not stand by")
-    sampler, failover = Sampler(proxies["first"]), Failover(trio.sentinels)
-    depose()
-    lost = failover.wait()
-    elected = trio.elected()
-    after = confirmed(proxies[elected.name])
-    assert after["mandate"]["term"] > before["mandate"]["term"]
-    assert after["keys"] >= KEYS
-    return proxies, elected, sampler, lost
-
-
-def none_was_late(sampler, lost, promise=PROMISE):
-    sampler.close()
-    assert sampler.good_after(0)
-    assert not sampler.good_after(lost + promise)
-
-
-def joins_the_new_primary(trio, proxies, elected):
-    """The deposed server is a replica of the new primary, and its proxy stands by, with its data."""
-    patiently(lambda: elected.command("SET", "written later", 1))
-    wait_for(lambda: trio.info(trio.first).get("master_link_status") == "up",
-             "the deposed primary does not become a replica", 90)
-    proxies["first"].wait_status(
-        lambda status: status["state"] == "unconfirmed" and status["reason"].startswith("ready")
-        and status["keys"] == patiently(lambda: elected.command("DBSIZE")), "it does not stand by", 60)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("trio", ["installed", "valkey-trixie"], indirect=True, ids=["redis", "valkey"])
-def test_cut_off_from_the_sentinels_but_not_from_its_proxy(bed, trio):
-    samplers = []
-
-    def depose():
-        agent = bed.agent(bed.daemons[0], bed.server("replica", trio.binary), warm__lag_ms=int(WARM_LAG * 1000))
-        agent.wait_warm()
-        samplers.append(Sampler(agent))
-        trio.relays["first"].cut(PEERS)
-
-    proxies, elected, sampler, lost = fails_over(bed, trio, depose)
-    fenced = proxies["first"].wait_state("unconfirmed", reason="nothing is read")
-    for number in range(100):
-        trio.first.command("SET", f"rolled back {number}", number)
-    trio.first.command("FLUSHALL")
-    wait_for(lambda: proxies["first"].status()["dirty_keys"] > 0
-             or proxies["first"].status()["reconciles_flush"] > 0, "its events are not heard", 30)
-    still = proxies["first"].status()
-    assert (still["version"], still["keys"]) == (fenced["version"], KEYS)
-    trio.relays["first"].heal()
-    joins_the_new_primary(trio, proxies, elected)
-    none_was_late(sampler, lost)
-    none_was_late(samplers[0], lost, PROMISE + WARM_LAG)
-
-
-@pytest.mark.long
-def test_killed_and_back_empty_after_another_was_elected(bed, trio):
-    def depose():
-        trio.first.kill()
-
-    proxies, elected, sampler, lost = fails_over(bed, trio, depose)
-    trio.relays["first"].cut(PEERS) # Sentinel cannot demote it
-    trio.first.restart(keep_data=False)
-    empty = proxies["first"].wait_state("unconfirmed", reason="nothing is read", timeout=60)
-    assert empty["keys"] == KEYS
-    trio.relays["first"].heal()
-    joins_the_new_primary(trio, proxies, elected)
-    none_was_late(sampler, lost)
-
-
-@pytest.mark.long
-def test_stopped_and_continued_after_another_was_elected(bed, trio):
-    def depose():
-        trio.first.signal(signal.SIGSTOP)
-
-    proxies, elected, sampler, lost = fails_over(bed, trio, depose)
-    trio.first.signal(signal.SIGCONT)
-    joins_the_new_primary(trio, proxies, elected)
-    none_was_late(sampler, lost)
-
-
-@pytest.mark.long
-def test_one_proxy_follows_the_confirmed_primary(bed, trio):
-    proxy = bed.proxy(trio.first, redis__address="redis://", **trio.settings())
-    confirmed(proxy)
-    replica = bed.server("replica")
-    agent = bed.agent(proxy, replica)
-    agent.wait_warm()
-    epoch = proxy.status()["epoch"]
-    agent.wait_status(lambda status: status["history"]["table"]["looked_offset"] > 0, "no look is told")
-    trio.relays["first"].cut(PEERS)
-    trio.first.command("SET", "lost", 1)
-    wait_for(lambda: replica.command("EXISTS", "lost"), "it is not applied", 30)
-    elected = trio.elected()
-    patiently(lambda: trio.first.command("SET", "rolled back", 1))
-    after = proxy.wait_status(lambda status: status["state"] == "live" and status["mandate"]["term"] > 0,
-                              "it does not follow the new primary", 60)
-    assert after["epoch"] == epoch
-    patiently(lambda: elected.command("SET", "written later", 1))
-    agent.wait_warm()
-    assert_equal_now(elected, replica)
-    assert agent.status()["rolled_back"] == 1
 
 
 @pytest.mark.long
@@ -347,14 +232,72 @@ def test_sentinels_over_tls(bed):
                 "sentinel__tls__ca": authority.ca}
     try:
         proxy = bed.proxy(trio.first, sentinel__tls__cert=cert, sentinel__tls__key=key, **settings)
-        assert confirmed(proxy)["mandate"]["answered"] == 3
+        proxy.wait_status(lambda status: status["state"] == "live" and status["mandate"]["answered"] == 3,
+                          "not all of them answer", 60)
         without = bed.proxy(trio.first, name="without", **settings)
         without.wait_status(
             lambda status: all("sentinel.tls.cert" in one["reason"] for one in status["mandate"]["sentinels"]),
             "the remedy is not told", 60)
         without.wait_state("unconfirmed")
+        renew_the_sentinels(bed, trio, authority)
+        proxy.wait_status(
+            lambda status: any("not signed by a CA of sentinel.tls.ca" in one["reason"]
+                               for one in status["mandate"]["sentinels"]), "it believes the new certificates", 60)
+        shutil.copy(Authority(bed.directory, "second").ca, authority.ca)
+        proxy.ctl_ok("config", "reload")
+        confirmed(proxy)
     finally:
         trio.close()
+
+
+def renew_the_sentinels(bed, trio, authority):
+    """They show certificates of another CA from now on, and still believe those of the first one."""
+    believed = shutil.copy(authority.ca, authority.ca + ".first")
+    second = Authority(bed.directory, "second")
+    for one, host in zip(trio.sentinels, SENTINELS_AT):
+        one.stop()
+        for made, place in zip(second.issue(one.name, san=f"IP:{host}"), authority.pair(one.name)):
+            shutil.copy(made, place)
+        with open(one.path, encoding="ascii") as stream:
+            text = stream.read()
+        with open(one.path, "w", encoding="ascii") as stream:
+            stream.write(re.sub(r"(?m)^tls-ca-cert-file .*$", f'tls-ca-cert-file "{believed}"', text))
+        one.start()
+
+
+@pytest.mark.long
+def test_the_primary_is_followed_over_tls_wherever_it_is(bed):
+    """redis.address is rediss:// alone: the sentinels name ports of TLS."""
+    authority = Authority(bed.directory)
+    for index, host in enumerate(SENTINELS_AT):
+        authority.issue(f"sentinel{index + 1}", san=f"IP:{host},IP:127.0.0.1")
+    first = bed.server("first", tls=True, protected_mode="no", tls_replication="yes")
+    second = bed.server("second", tls=True, protected_mode="no", tls_replication="yes",
+                        replicaof=("127.0.0.1", str(first.tls_port)))
+    data.fill_plain(first, KEYS)
+    sentinels = [Sentinel(bed.directory, index, first.tls_port, authority=authority,
+                          more=["tls-replication yes"]).start() for index in range(VOTERS)]
+    bed.servers += sentinels
+    wait_for(lambda: all((one.master() or {}).get("num-other-sentinels") == "2"
+                         and (one.master() or {}).get("num-slaves") == "1" for one in sentinels),
+             lambda: f"the sentinels do not agree: {[one.master() for one in sentinels]}", 60)
+    for one in sentinels:
+        hurry(one)
+    certificates = authority.settings()
+    proxy = bed.proxy(first, redis__address="rediss://", authority__by="sentinel", sentinel__name=NAME,
+                      sentinel__addresses=[one.tls_address for one in sentinels],
+                      sentinel__tls__ca=authority.ca, sentinel__tls__cert=certificates["redis.tls.cert"],
+                      sentinel__tls__key=certificates["redis.tls.key"])
+    assert confirmed(proxy)["keys"] == KEYS
+    agent = bed.agent(proxy, bed.server("local"))
+    agent.wait_warm()
+    wait_for(lambda: patiently(lambda: sentinels[0].ask("FAILOVER", NAME) or True), "it refuses to fail over", 30)
+    proxy.wait_status(lambda status: status["state"] == "live" and status["mandate"]["term"] > 0,
+                      "it does not follow the new primary", 60)
+    patiently(lambda: second.command("SET", "later", 1))
+    agent.wait_warm()
+    assert_equal_now(second, agent.replica)
+    assert f"the primary is rediss://127.0.0.1:{second.tls_port}" in proxy.output()
 
 
 def test_an_unknown_name_is_told(bed, trio):

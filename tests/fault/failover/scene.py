@@ -27,9 +27,6 @@ UNRESTS = 5         # times that all is waited for again
 PROXIES = {"127.0.0.1"} # the source address of all proxies, at a relay
 
 DOWN_MS, FAILOVER_MS = int(2000 * SLOW), int(4000 * SLOW)
-# The sentinels' own periods, in milliseconds: a server that comes back is demoted after 4 publications.
-PERIODS = {"info-period": 500, "publish-period": 300, "ping-period": 200, "ask-period": 200,
-           "tilt-period": 2000, "min-link-reconnect-period": 1000}
 
 MODES = {"commands": {}, "replica": {"apply__mode": "replica", "apply__consent": True},
          "hybrid": {"apply__mode": "hybrid", "apply__consent": True}}
@@ -145,19 +142,10 @@ class Scene:
         self.primary = self.trio.first
         for sentinel in self.sentinels:
             sentinel.stopped = False
-            self.hurry(sentinel)
         data.fill_plain(self.primary, 300)
         self.start_daemons()
         self.load = Load(self, seed).start()
         self.witness = Witness(self)
-
-    @staticmethod
-    def hurry(sentinel):
-        for name, period in PERIODS.items():
-            try:
-                sentinel.ask("DEBUG", name, int(period * SLOW))
-            except redis.exceptions.ResponseError: # this version does not know it
-                pass
 
     def start_daemons(self):
         settings = {**self.trio.settings(), "log__level": "info"}
