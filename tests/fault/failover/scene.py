@@ -4,7 +4,7 @@ Three servers with a relay before each, three sentinels, both ways to deploy pro
     beside-first, beside-second, beside-third   a proxy beside each server
     following                                   the one proxy that follows the confirmed primary
     commands, replica, hybrid                   agents with the list of the first three
-    single                                      an agent of the one that follows
+    single-commands, single-replica, …          agents of the one that follows
 """
 import threading
 import time
@@ -13,6 +13,7 @@ import redis
 
 from lib import data
 from lib.compare import wait_equal
+from lib.daemon import MODES
 from lib.process import SLOW, wait_for
 from lib.sentinel import NAME, PATIENCE, VOTERS, Trio, patiently
 from lib.workload import Workload
@@ -28,8 +29,7 @@ PROXIES = {"127.0.0.1"} # the source address of all proxies, at a relay
 
 DOWN_MS, FAILOVER_MS = int(2000 * SLOW), int(4000 * SLOW)
 
-MODES = {"commands": {}, "replica": {"apply__mode": "replica", "apply__consent": True},
-         "hybrid": {"apply__mode": "hybrid", "apply__consent": True}}
+FEEDS = ("notifications", "stream")
 
 
 class Load(Workload):
@@ -135,8 +135,8 @@ class Witness:
 
 
 class Scene:
-    def __init__(self, bed, seed, binary="installed"):
-        self.bed = bed
+    def __init__(self, bed, seed, binary="installed", feed=FEEDS[0]):
+        self.bed, self.feed = bed, feed
         self.trio = Trio(bed, binary, down_ms=DOWN_MS, failover_ms=FAILOVER_MS)
         self.servers, self.sentinels, self.relays = self.trio.servers, self.trio.sentinels, self.trio.relays
         self.primary = self.trio.first
@@ -148,7 +148,7 @@ class Scene:
         self.witness = Witness(self)
 
     def start_daemons(self):
-        settings = {**self.trio.settings(), "log__level": "info"}
+        settings = {**self.trio.settings(), "log__level": "info", "source__feed": self.feed}
         self.beside = {
             server.name: self.bed.proxy(server, name="beside-" + server.name, **settings,
                                         redis__address=f"tcp://127.0.0.1:{self.trio.ports[server.name]}")
@@ -158,16 +158,28 @@ class Scene:
         self.following.wait_live()
         every = [proxy.address for proxy in self.beside.values()]
         self.agents, self.locals = [], {}
-        for mode, keys in {**MODES, "single": {}}.items():
-            self.locals[mode] = self.bed.server("local-" + mode)
-            proxy = self.following if mode == "single" else self.beside["first"]
-            agent = self.bed.agent(proxy, self.locals[mode], name=mode, start=False,
-                                   warm__lag_ms=int(WARM_LAG * 1000), log__level="info", **keys)
-            if mode != "single":
-                agent.settings["proxy"] = every
-            self.agents.append(agent.start())
+        for prefix, proxy in (("", self.beside["first"]), ("single-", self.following)):
+            for mode, keys in MODES.items():
+                name = prefix + mode
+                self.locals[name] = self.bed.server("local-" + name, self.trio.binary)
+                agent = self.bed.agent(proxy, self.locals[name], name=name, start=False,
+                                       warm__lag_ms=int(WARM_LAG * 1000), log__level="info", **keys)
+                if not prefix:
+                    agent.settings["proxy"] = every
+                self.agents.append(agent.start())
         for agent in self.agents:
             agent.wait_warm()
+
+    def follow_by(self, feed):
+        """All proxies, from now on. The key is read at the start."""
+        if feed == self.feed:
+            return
+        self.feed = feed
+        for proxy in [*self.beside.values(), self.following]:
+            proxy.stop()
+            proxy.settings["source.feed"] = feed
+            proxy.start()
+        self.settle()
 
     # What a way to fail over does.
 
@@ -187,6 +199,26 @@ class Scene:
     def heal(self):
         for relay in self.relays.values():
             relay.heal()
+
+    def wait_looked(self):
+        """Every agent knows where the primary's history stands now: writes of later count if they are lost."""
+        def another(agent, than):
+            return wait_for(lambda: self.looked(agent) not in (0, than) and self.looked(agent),
+                            f"{agent.name} is told of no look", SETTLED, 0.1)
+        first = {agent: another(agent, 0) for agent in self.agents}
+        for agent in self.agents:
+            another(agent, first[agent]) # by then it has noted the one before
+
+    @staticmethod
+    def looked(agent):
+        return agent.status()["history"]["table"]["looked_offset"]
+
+    def applied_lost(self, number):
+        """How many of these keys each agent's server has."""
+        def count(agent):
+            with self.locals[agent.name].client(LOST_DATABASE) as client:
+                return sum(1 for _ in client.scan_iter(match=f"lost:{number}:*", count=1000))
+        return {agent.name: count(agent) for agent in self.agents}
 
     def tell_lost(self, server, number, count):
         """Keys that nobody but this server is told, as a client does that was not told of the failover."""

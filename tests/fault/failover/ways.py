@@ -21,6 +21,7 @@ class Round:
         scene.wait_roles() # on a busy machine the sentinels can have failed over by themselves
         self.deposed, self.epoch = scene.primary, scene.epoch()
         self.failures, self.notes = [], []
+        self.lost = {} # an agent: how many keys that it applied are gone, at least
 
     def hold(self):
         time.sleep(self.dice.uniform(0, HELD))
@@ -84,8 +85,11 @@ def stopped(scene, turn):
 
 def cut_from_sentinels(scene, turn):
     """Sentinels and replicas do not reach it; its proxies do, and clients write to it."""
+    scene.wait_looked()
     scene.cut(turn.deposed, PEERS)
     scene.tell_lost(turn.deposed, turn.number, 20)
+    time.sleep(0.5) # less than the sentinels need; whatever was applied by then is counted
+    turn.lost = scene.applied_lost(turn.number)
     turn.elected()
     scene.tell_lost(turn.deposed, turn.number, 40)
     turn.hold()
