@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from lib.daemon import MODES
 from lib.ports import free_port
 from lib.server import MATRIX
 from lib.tls import Authority
@@ -43,6 +44,34 @@ def test_a_pair_is_level_over_mutual_tls(bed, binary):
         with server.client() as client:
             ours = [peer for peer in client.client_list() if peer["name"].startswith(name)]
         assert ours and all(peer["laddr"].endswith(f":{server.tls_port}") for peer in ours), ours
+
+
+@pytest.mark.parametrize("mode", ["commands", "replica"])
+def test_servers_that_speak_tls_1_2_alone_are_reached(bed, mode):
+    """In mode replica the server is the client of the agent's link."""
+    primary = over_tls(bed, tls_protocols="TLSv1.2")
+    replica = bed.server("replica", tls=True, tls_protocols="TLSv1.2", tls_replication="yes")
+    with primary.client() as client:
+        client.mset({f"key:{i}": os.urandom(50) for i in range(2000)})
+    cert, key = Authority(bed.directory).pair("agent")
+    link = {"tls__cert": cert, "tls__key": key} if mode == "replica" else {}
+    agent = bed.agent(bed.proxy(primary), replica, **MODES[mode], **link)
+    agent.wait_warm()
+    primary.command("SET", "later", os.urandom(1_000_000))
+    agent.wait_warm()
+    assert primary.command("DEBUG", "DIGEST") == replica.command("DEBUG", "DIGEST")
+
+
+def test_what_does_not_fit_is_told_over_tls_1_2(bed):
+    """There the alert comes within the handshake."""
+    primary = over_tls(bed, tls_protocols="TLSv1.2")
+    refused(bed, primary, "demands a client certificate: set redis.tls.cert and redis.tls.key", name="without",
+            redis__tls__cert="", redis__tls__key="")
+    stranger = Authority(bed.directory, "stranger").settings()
+    refused(bed, primary, "does not accept the CA of our certificate", name="stranger",
+            redis__tls__cert=stranger["redis.tls.cert"], redis__tls__key=stranger["redis.tls.key"])
+    refused(bed, primary, "its certificate is not signed by a CA of redis.tls.ca", name="believes another",
+            redis__tls__ca=stranger["redis.tls.ca"])
 
 
 def test_a_gateway_forwards_over_tls(bed):

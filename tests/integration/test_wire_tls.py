@@ -3,6 +3,7 @@ tcp+tls between agents, gateways and a proxy: certificates let in and name who i
 bytes do is tested in tests/unit/remote/test_wire_tls.c.
 """
 import os
+import subprocess
 
 import pytest
 
@@ -58,6 +59,36 @@ def test_a_certificate_whose_name_has_a_scope_gets_its_part(bed):
     agent.start(wait=False)
     agent.wait_status(lambda status: "set filter.databases and filter.prefixes" in status["reason"], "it follows")
     assert agent.replica.command("DBSIZE") == 2001
+
+
+def speaks(port, version, authority):
+    done = subprocess.run(["openssl", "s_client", "-connect", f"127.0.0.1:{port}", version, "-CAfile", authority.ca],
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    return "BEGIN CERTIFICATE" in done.stdout
+
+
+def test_tls_1_2_is_enough(bed):
+    """OpenSSL of the proxy's host may know no more. The proofs are bound to the connection there, too."""
+    authority = Authority(bed.directory)
+    primary = bed.server("primary")
+    primary.command("SET", "key", "value")
+    proxy = bed.proxy(primary, listen=("tcp+tls",), start=False, **files("tls", authority, "proxy"))
+    config = bed.file("openssl.cnf", "openssl_conf = all\n[all]\nssl_conf = ssl\n[ssl]\nsystem_default = most\n"
+                      "[most]\nMaxProtocol = TLSv1.2\n")
+    secret = bed.file("secret", "the secret of both ends\n")
+    proxy.settings["auth.secret_file"] = secret
+    proxy.env = {**proxy.env, "OPENSSL_CONF": config}
+    proxy.start()
+    port = int(proxy.address.rsplit(":", 1)[1])
+    assert speaks(port, "-tls1_2", authority) and not speaks(port, "-tls1_3", authority)
+    agent = edge(bed, authority, proxy, "edge-1", auth__secret_file=secret)
+    agent.wait_warm()
+    assert_equal_now(primary, agent.replica)
+    # The next connection resumes.
+    proxy.ctl_ok("disconnect", sessions(proxy)["edge-1"]["id"])
+    primary.command("SET", "later", 1)
+    agent.wait_warm()
+    assert_equal_now(primary, agent.replica)
 
 
 @pytest.mark.quick
