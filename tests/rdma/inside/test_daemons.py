@@ -228,6 +228,31 @@ def test_a_key_is_withdrawn_and_another_agent_notices_nothing(bed):
     assert agents["gone"].status()["state"] != "warm"
 
 
+def test_a_restart_in_good_order_keeps_the_table_and_registers_it_again(bed):
+    """The next process has other addresses and rkeys for the same table: the agent goes on at its cursor."""
+    keys, changed = 2_000, 7
+    primary, replica = bed.server("primary"), bed.server("replica")
+    data.fill_plain(primary, keys)
+    proxy = bed.proxy(primary, listen=("rdma",), table__keep_file="/dev/shm/kw-kept", table__max_bytes="64MiB")
+    agent = bed.agent(proxy, replica, via="rdma")
+    agent.wait_warm()
+    before, epoch = agent.status(), proxy.status()["epoch"]
+    assert proxy.stop() == 0, proxy.tail()
+    proxy.start()
+    agent.wait_warm()
+    after = agent.status()
+    assert proxy.status()["epoch"] == epoch, proxy.tail()
+    assert after["reconnects"] > before["reconnects"] and after["transport"] == "rdma", after
+    assert (after["keys_applied"], after["snapshots"]) == (before["keys_applied"], before["snapshots"]), (before, after)
+    # What the agent reads now is the memory of the new process.
+    for number in range(changed):
+        primary.command("SET", f"key:{number}", "changed since")
+    agent.wait_warm()
+    assert agent.status()["keys_applied"] == before["keys_applied"] + changed
+    wait_same(primary, replica, 30)
+    proxy.kill() # it leaves no file
+
+
 def test_the_port_goes_down_and_comes_up(bed):
     """
     A cable pulled and put back: a sentence, then the same cursor goes on. (By carrier, not by `down`:
