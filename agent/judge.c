@@ -60,6 +60,7 @@ static const char *const reason_codes[] = {
 	[KW_REASON_TABLE_RECONCILES] = "table_reconciles",
 	[KW_REASON_TABLE_LACKS] = "table_lacks_keys",
 	[KW_REASON_TABLE_HELD] = "table_held",
+	[KW_REASON_TABLE_UNKNOWN] = "table_state_unknown",
 	[KW_REASON_TABLE_UNFRESH] = "table_unfresh",
 	[KW_REASON_TABLE_BEHIND] = "table_behind",
 	[KW_REASON_UNPROVEN] = "unproven",
@@ -261,6 +262,8 @@ static struct kw_verdict judge_lacks(const struct kw_judge_facts *facts)
 		return is(KW_AGENT_LAGGING, KW_REASON_TABLE_LACKS);
 	if (facts->source == KW_SOURCE_HELD)
 		return is(KW_AGENT_LAGGING, KW_REASON_TABLE_HELD);
+	if (facts->source != KW_SOURCE_LIVE)
+		return is(KW_AGENT_LAGGING, KW_REASON_TABLE_UNKNOWN);
 	return none;
 }
 

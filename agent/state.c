@@ -203,6 +203,8 @@ static const char *const sentences[KW_REASON_NONE + 1] = {
 	[KW_REASON_TABLE_HELD] =
 		"the proxy's primary lacks so many keys that the proxy holds their deletion back: "
 		"see its status",
+	[KW_REASON_TABLE_UNKNOWN] = "the proxy is in a state that this agent does not know, so the "
+				    "proxy is of a later version: upgrade this agent",
 	[KW_REASON_TABLE_UNFRESH] = "the proxy fetches what changed while it scanned",
 	[KW_REASON_UNPROVEN] = "asking the local server whether it evicted any of it",
 	[KW_REASON_CATCHING_UP] = "catching up with what changed meanwhile",

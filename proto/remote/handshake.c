@@ -375,9 +375,10 @@ static int hear_challenge(struct kw_handshake *handshake, size_t length)
 		return broken(handshake, "the proxy sent a CHALLENGE of the wrong form");
 	if (challenge->layout_version != handshake->layout_version) {
 		kw_error_set(&handshake->error, KW_E_REFUSED,
-			"the proxy's table has layout version %u, this agent reads %u: upgrade the "
-			"older one",
-			challenge->layout_version, handshake->layout_version);
+			"the proxy's table has layout version %u, this agent reads %u: upgrade %s",
+			challenge->layout_version, handshake->layout_version,
+			challenge->layout_version > handshake->layout_version ? "this agent"
+									      : "the proxy");
 		return fail(handshake);
 	}
 	if (handshake->secret.length > 0 && !(challenge->flags & KW_WIRE_PROVES)) {

@@ -26,6 +26,17 @@ static void read_old_name(const struct kw_hello *hello, char name[KW_AGENT_NAME_
 		strcpy(name, "(unnamed)");
 }
 
+/* Both numbers, of layout and handshake, only grow: who has the lower one is older. */
+static const char *older_than_agent(unsigned agents, unsigned ours)
+{
+	return agents > ours ? "this proxy" : "that agent";
+}
+
+static const char *older_than_proxy(unsigned proxys, unsigned ours)
+{
+	return proxys > ours ? "this agent" : "the proxy";
+}
+
 static void version_given(const struct kw_handshake *handshake, struct kw_error *error)
 {
 	const struct kw_hello *hello = &handshake->hello;
@@ -34,8 +45,9 @@ static void version_given(const struct kw_handshake *handshake, struct kw_error 
 	if (hello->version != KW_WIRE_VERSION_0_1) {
 		kw_error_set(error, KW_E_REFUSED,
 			"refused: the agent's handshake has version %u, this proxy's %d: upgrade "
-			"the older one",
-			hello->version, KW_WIRE_VERSION);
+			"%s",
+			hello->version, KW_WIRE_VERSION,
+			older_than_agent(hello->version, KW_WIRE_VERSION));
 		return;
 	}
 	read_old_name(hello, name);
@@ -165,8 +177,10 @@ void kw_refusal_given(const struct kw_handshake *handshake, enum kw_refusal reas
 	case KW_REFUSE_TABLE:
 		kw_error_set(error, KW_E_REFUSED,
 			"refused agent %s: it reads layout version %u, this table has %u: upgrade "
-			"the older one",
-			who, handshake->hello.layout_version, handshake->layout_version);
+			"%s",
+			who, handshake->hello.layout_version, handshake->layout_version,
+			older_than_agent(
+				handshake->hello.layout_version, handshake->layout_version));
 		break;
 	case KW_REFUSE_RULES:
 		kw_error_set(error, KW_E_REFUSED,
@@ -199,8 +213,9 @@ static void version_heard(const struct kw_refuse *refuse, struct kw_error *error
 	else
 		kw_error_set(error, KW_E_REFUSED,
 			"the proxy refused: its handshake has version %u, this agent's %d: "
-			"upgrade the older one",
-			refuse->version, KW_WIRE_VERSION);
+			"upgrade %s",
+			refuse->version, KW_WIRE_VERSION,
+			older_than_proxy(refuse->version, KW_WIRE_VERSION));
 }
 
 static void channel_heard(const struct kw_handshake *handshake, struct kw_error *error)
@@ -318,8 +333,9 @@ void kw_refusal_heard(const struct kw_handshake *handshake, const struct kw_refu
 	case KW_REFUSE_TABLE:
 		kw_error_set(error, KW_E_REFUSED,
 			"the proxy refused: its table has layout version %" PRIu32
-			", this agent reads %u: upgrade the older one",
-			refuse->limit, handshake->layout_version);
+			", this agent reads %u: upgrade %s",
+			refuse->limit, handshake->layout_version,
+			older_than_proxy(refuse->limit, handshake->layout_version));
 		break;
 	case KW_REFUSE_RULES:
 		kw_error_set(error, KW_E_REFUSED,

@@ -237,7 +237,7 @@ static int judge_scope(struct kw_remote *remote, struct kw_error *error)
 
 	if (code != 0)
 		kw_error_wrap(error, "the proxy says what this key may read, and this agent "
-				     "cannot read it: upgrade the older one");
+				     "cannot read it: upgrade this agent");
 	else
 		code = remote->options.scoped(remote->options.scoped_arg, &scope, error);
 	kw_scope_close(&scope);

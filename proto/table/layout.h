@@ -32,9 +32,12 @@
 
 /*
  * 1: records with a header of 40 bytes. In the handshake of version 0.1 this number stood where
- * later ones have their own version, which is 3 (remote/handshake.h).
+ * later ones have their own version, which is 3 (remote/handshake.h). Programs of two numbers
+ * refuse each other, and the lower one is to be upgraded. Tests build programs with another one.
  */
+#ifndef KW_LAYOUT_VERSION
 #define KW_LAYOUT_VERSION 2
+#endif
 #define KW_SUPERBLOCK_MAGIC UINT32_C(0x31574b53) /* "SKW1" */
 #define KW_INDEX_MAGIC UINT32_C(0x31574b49)      /* "IKW1" */
 #define KW_DIRECTORY_MAGIC UINT32_C(0x31574b44)  /* "DKW1" */

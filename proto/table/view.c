@@ -47,8 +47,10 @@ int kw_superblock_check(const struct kw_superblock *superblock, struct kw_error 
 	if (superblock->layout_version != KW_LAYOUT_VERSION)
 		return kw_error_set(error, KW_E_PROTOCOL,
 			"superblock: the proxy writes table layout %u, this program reads layout "
-			"%d: upgrade the older of the two",
-			superblock->layout_version, KW_LAYOUT_VERSION);
+			"%d: upgrade %s",
+			superblock->layout_version, KW_LAYOUT_VERSION,
+			superblock->layout_version > KW_LAYOUT_VERSION ? "this program"
+								       : "the proxy");
 	return check_values(superblock, error);
 }
 

@@ -104,9 +104,9 @@ static int our_reject(struct kw_error *error, const struct kw_rdma_private *data
 	switch ((enum kw_rdma_reject)data->reject) {
 	case KW_RDMA_REJECT_VERSION:
 		return kw_error_set(error, KW_E_REFUSED,
-			"the proxy's rdma carrier has version %u, this agent's has %u: "
-			"upgrade the older one",
-			data->version, KW_RDMA_VERSION);
+			"the proxy's rdma carrier has version %u, this agent's has %u: upgrade %s",
+			data->version, KW_RDMA_VERSION,
+			data->version > KW_RDMA_VERSION ? "this agent" : "the proxy");
 	case KW_RDMA_REJECT_BUSY:
 		return kw_error_set(error, KW_E_REFUSED,
 			"the proxy has as many handshakes under way as there may be: try again");

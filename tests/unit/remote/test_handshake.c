@@ -577,6 +577,47 @@ static void expect_text(const char *text, const char *part)
 		fail_msg("\"%s\" lacks \"%s\"", text, part);
 }
 
+/* The higher number is the later version: the sentences of both ends name the older one. */
+static void of_two_layouts_the_older_one_is_to_be_upgraded(void **state)
+{
+	struct pair pair;
+
+	begin_ends(&pair, &(struct ends){.agent_layout = KW_LAYOUT_VERSION + 1});
+	run(&pair);
+	expect_text(pair.proxy.error.text, "upgrade this proxy");
+	expect_text(pair.agent.error.text, "upgrade the proxy");
+	begin_ends(&pair, &(struct ends){.agent_layout = KW_LAYOUT_VERSION - 1});
+	run(&pair);
+	expect_text(pair.proxy.error.text, "upgrade that agent");
+	expect_text(pair.agent.error.text, "upgrade this agent");
+}
+
+static void of_two_handshakes_the_older_one_is_to_be_upgraded(void **state)
+{
+	struct kw_refuse refuse = {
+		.header = {KW_HANDSHAKE_MAGIC, KW_REFUSE, sizeof refuse},
+		.reason = KW_REFUSE_VERSION,
+		.version = KW_WIRE_VERSION + 1,
+	};
+	struct kw_hello hello;
+	struct pair pair;
+
+	begin(&pair, NULL, NULL);
+	memcpy(&hello, kw_handshake_output(&pair.agent).data, sizeof hello);
+	hello.version = KW_WIRE_VERSION + 1;
+	assert_int_equal(kw_handshake_input(&pair.proxy, &hello, sizeof hello), KW_E_REFUSED);
+	expect_text(pair.proxy.error.text, "version 4, this proxy's 3: upgrade this proxy");
+	assert_int_equal(kw_handshake_input(&pair.agent, &refuse, sizeof refuse), KW_E_REFUSED);
+	expect_text(pair.agent.error.text, "version 4, this agent's 3: upgrade this agent");
+	begin(&pair, NULL, NULL);
+	hello.version = 1;
+	refuse.version = 1;
+	assert_int_equal(kw_handshake_input(&pair.proxy, &hello, sizeof hello), KW_E_REFUSED);
+	expect_text(pair.proxy.error.text, "upgrade that agent");
+	assert_int_equal(kw_handshake_input(&pair.agent, &refuse, sizeof refuse), KW_E_REFUSED);
+	expect_text(pair.agent.error.text, "upgrade the proxy");
+}
+
 static void another_layout_of_the_table_is_refused_with_both_named(void **state)
 {
 	char ours[32];
@@ -1079,6 +1120,8 @@ int main(void)
 		cmocka_unit_test(names_are_one_to_sixty_four_printable_characters),
 		cmocka_unit_test(an_invalid_name_is_refused_at_the_door),
 		cmocka_unit_test(another_layout_of_the_table_is_refused_with_both_named),
+		cmocka_unit_test(of_two_layouts_the_older_one_is_to_be_upgraded),
+		cmocka_unit_test(of_two_handshakes_the_older_one_is_to_be_upgraded),
 		cmocka_unit_test(a_handshake_is_worth_nothing_on_another_connection),
 		cmocka_unit_test(a_relay_that_rewrites_hello_is_refused),
 		cmocka_unit_test(without_a_secret_the_carrier_and_the_socket_file_are_compared),

@@ -67,6 +67,21 @@ static void what_is_written_is_read_back(void **state)
 	}
 }
 
+/* A later proxy can say more in the same record. What it says today still counts. */
+static void what_a_later_proxy_says_beyond_is_passed_over(void **state)
+{
+	struct kw_history_record record;
+	struct kw_history found;
+
+	kw_history_record_make(&record, &confirmed);
+	memset(record.reserved, 0x5a, sizeof record.reserved);
+	memset(record.reserved2, 0x5a, sizeof record.reserved2);
+	memset(record.reserved3, 0x5a, sizeof record.reserved3);
+	kw_history_seal(&record);
+	assert_int_equal(kw_history_parse(&record, record.checksum, &found, NULL), KW_OK);
+	assert_true(kw_history_published_equal(&found, &confirmed));
+}
+
 /* Every single bit counts; what is torn or of another superblock is read again. */
 static void a_bent_record_is_read_again(void **state)
 {
@@ -485,6 +500,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_written_is_read_back),
+		cmocka_unit_test(what_a_later_proxy_says_beyond_is_passed_over),
 		cmocka_unit_test(a_bent_record_is_read_again),
 		cmocka_unit_test(what_no_proxy_writes_is_refused),
 		cmocka_unit_test(the_record_of_a_proxy_of_before_has_no_mandate),

@@ -442,6 +442,11 @@ static void a_superblock_of_another_layout_names_both_versions(void **state)
 	assert_int_equal(kw_superblock_check(&superblock, &error), KW_E_PROTOCOL);
 	assert_non_null(strstr(error.text, theirs));
 	assert_non_null(strstr(error.text, ours));
+	assert_non_null(strstr(error.text, "upgrade this program"));
+	superblock.layout_version = KW_LAYOUT_VERSION - 1;
+	kw_superblock_seal(&superblock);
+	assert_int_equal(kw_superblock_check(&superblock, &error), KW_E_PROTOCOL);
+	assert_non_null(strstr(error.text, "upgrade the proxy"));
 	superblock.layout_version = KW_LAYOUT_VERSION;
 	superblock.magic = 0x12345678;
 	kw_superblock_seal(&superblock);
