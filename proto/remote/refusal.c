@@ -29,12 +29,12 @@ static void read_old_name(const struct kw_hello *hello, char name[KW_AGENT_NAME_
 /* Both numbers, of layout and handshake, only grow: who has the lower one is older. */
 static const char *older_than_agent(unsigned agents, unsigned ours)
 {
-	return agents > ours ? "this proxy" : "that agent";
+	return agents > ours ? "upgrade this proxy" : "upgrade that agent";
 }
 
 static const char *older_than_proxy(unsigned proxys, unsigned ours)
 {
-	return proxys > ours ? "this agent" : "the proxy";
+	return proxys > ours ? "upgrade this agent" : "upgrade the proxy";
 }
 
 static void version_given(const struct kw_handshake *handshake, struct kw_error *error)
@@ -44,7 +44,7 @@ static void version_given(const struct kw_handshake *handshake, struct kw_error 
 
 	if (hello->version != KW_WIRE_VERSION_0_1) {
 		kw_error_set(error, KW_E_REFUSED,
-			"refused: the agent's handshake has version %u, this proxy's %d: upgrade "
+			"refused: the agent's handshake has version %u, this proxy's %d: "
 			"%s",
 			hello->version, KW_WIRE_VERSION,
 			older_than_agent(hello->version, KW_WIRE_VERSION));
@@ -176,7 +176,7 @@ void kw_refusal_given(const struct kw_handshake *handshake, enum kw_refusal reas
 		break;
 	case KW_REFUSE_TABLE:
 		kw_error_set(error, KW_E_REFUSED,
-			"refused agent %s: it reads layout version %u, this table has %u: upgrade "
+			"refused agent %s: it reads layout version %u, this table has %u: "
 			"%s",
 			who, handshake->hello.layout_version, handshake->layout_version,
 			older_than_agent(
@@ -213,7 +213,7 @@ static void version_heard(const struct kw_refuse *refuse, struct kw_error *error
 	else
 		kw_error_set(error, KW_E_REFUSED,
 			"the proxy refused: its handshake has version %u, this agent's %d: "
-			"upgrade %s",
+			"%s",
 			refuse->version, KW_WIRE_VERSION,
 			older_than_proxy(refuse->version, KW_WIRE_VERSION));
 }
@@ -333,7 +333,7 @@ void kw_refusal_heard(const struct kw_handshake *handshake, const struct kw_refu
 	case KW_REFUSE_TABLE:
 		kw_error_set(error, KW_E_REFUSED,
 			"the proxy refused: its table has layout version %" PRIu32
-			", this agent reads %u: upgrade %s",
+			", this agent reads %u: %s",
 			refuse->limit, handshake->layout_version,
 			older_than_proxy(refuse->limit, handshake->layout_version));
 		break;
