@@ -45,10 +45,11 @@ def test_behind_a_service_address_the_link_is_dialled_anew(bed, trio, follows):
     proxy = bed.proxy(trio.first, **trio.settings(), redis__address="redis://" if follows else service)
     confirmed(proxy)
     first = trio.run_id(trio.first)
+    for one in trio.sentinels: # their links stand, too, and they would make the second server a replica again
+        one.ask("REMOVE", NAME)
     trio.second.command("REPLICAOF", "NO", "ONE")
     trio.relays["first"].behind = trio.relays["second"].behind
-    for one in trio.sentinels: # their links stand, too: a failover of the service is a new primary to them
-        one.ask("REMOVE", NAME)
+    for one in trio.sentinels:
         one.ask("MONITOR", NAME, "127.0.0.1", trio.ports["first"], 2)
     proxy.wait_passed("unconfirmed", reason="Sentinel says that the primary")
     trio.second.command("SET", "of the second one", 1)

@@ -86,8 +86,9 @@ def test_a_failover_is_followed_and_lost_writes_are_gone(bed, mode):
     assert history["table"]["mandate"] == "confirmed", history
 
 
-def looked(agent):
+def looked(shard, agent):
     """The agent knows where the old primary's history stood, of before what follows."""
+    shard.first.command("SET", "of before", 1) # its offset is 0 until something is in its history
     agent.wait_status(lambda status: status["history"]["table"]["looked_offset"] > 0, "no look is told")
 
 
@@ -95,7 +96,7 @@ def looked(agent):
 def test_writes_that_the_replica_had_and_the_new_primary_has_not_are_counted(bed, mode):
     shard = Shard(bed)
     agent = shard.agent(mode)
-    looked(agent)
+    looked(shard, agent)
     # The new primary has none of these; the last one it writes itself.
     shard.second.command("REPLICAOF", "NO", "ONE")
     for words in (("SET", "lost", 1), ("SET", "key:1", "lost"), ("DEL", "key:2"), ("SET", "key:3", "lost")):
@@ -117,7 +118,7 @@ def test_writes_that_the_replica_had_and_the_new_primary_has_not_are_counted(bed
 def test_an_agent_that_was_behind_lost_nothing(bed):
     shard = Shard(bed)
     agent = shard.agent()
-    looked(agent)
+    looked(shard, agent)
     agent.ctl_ok("pause")
     for number in range(20):
         shard.first.command("SET", f"key:{number}", "late")
