@@ -2,7 +2,7 @@
  * A link that leads to another run of a server than the one that the majority names, at the same
  * address. Behind a service address, a connection that stands goes on to the server of before,
  * while a new one reaches the present primary. So the link is dialled anew after a while, and then
- * more and more rarely: perhaps the sentinels name a run that has ended, and learn of the present
+ * more and more rarely. Perhaps the sentinels name a run that has ended. They learn of the present
  * one in their next INFO, after up to 10 s.
  *
  *   ┌──────┐ ELSEWHERE                 ┌─────────┐ 2 to 4 s, later up to a minute
