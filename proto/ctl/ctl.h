@@ -2,7 +2,7 @@
  * keywakectl: one command, one process.
  *
  *   main.c      arguments           commands.c  the table of commands, and the simple ones
- *   help.c      usage, manual page  completion.c  for shells: all from that table
+ *   help.c      usage, manual page  completion/ for shells: all from that table
  *   link.c      which socket, calls, exit statuses
  *   status.c    status, agents      summary.c   the first lines of status
  *   wait.c      wait, watch         remedies    what to do about a reason
@@ -50,10 +50,21 @@ struct ctl_option {
 	const char *doc;
 };
 
+/* What the arguments of a command are, for the completion of shells. */
+enum ctl_words {
+	CTL_WORDS_OTHER, /* none, or what cannot be listed */
+	CTL_WORDS_SOCKETS,
+	CTL_WORDS_FILES,
+	CTL_WORDS_KEYS,      /* of the configuration */
+	CTL_WORDS_LIVE_KEYS, /* of these: what `config set` takes */
+	CTL_WORDS_LEVELS,
+};
+
 struct ctl_command {
 	const char *name; /* "status", "config get" */
 	const char *args; /* as in the usage line: "KEY", "[PATH]"; NULL: none */
-	int least, most;  /* of them */
+	enum ctl_words words;
+	int least, most; /* of them */
 	struct ctl_option options[CTL_OPTIONS_MAX];
 	const char *brief;   /* one line, without a full stop */
 	const char *help;    /* sentences */
@@ -335,16 +346,21 @@ enum ctl_exit ctl_run_agents(struct ctl *ctl);
 enum ctl_exit ctl_run_wait(struct ctl *ctl);
 enum ctl_exit ctl_run_watch(struct ctl *ctl);
 
+/* completion/ */
+
+/* "bash", "zsh" or "fish"; false: another one. */
+bool ctl_completion(const char *shell);
+/*
+ * Before it: configuration keys, as --help-config of the daemons prints them. After a line
+ * "[agent]" come those of the agent, and so on. Without such a line each daemon has them.
+ */
+void ctl_completion_keys(FILE *stream);
+
 /* help.c */
 void ctl_help(FILE *stream);
 void ctl_help_command(const struct ctl_command *command, FILE *stream);
 void ctl_help_scdoc(void);
 /* "status, agents and metrics": the commands that -o prometheus goes with. */
 const char *ctl_with_figures(char text[CTL_CELL]);
-
-/* completion.c: "bash", "zsh" or "fish"; false: another one. */
-bool ctl_completion(const char *shell);
-/* Before it: configuration keys, as --help-config of the daemons prints them. */
-void ctl_completion_keys(FILE *stream);
 
 #endif

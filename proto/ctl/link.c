@@ -12,6 +12,9 @@
 #include <time.h>
 
 #define RUN_SOCKETS "/run/keywake/*.sock"
+#define PLAIN                                                                                      \
+	"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-" /* completion.h        \
+									     */
 #define AWAY_US UINT64_C(10000000) /* a restarting daemon can take this long */
 #define RETRY_US 100000
 #define LOOK_MS 100    /* without an answer: how far has it come? */
@@ -39,10 +42,39 @@ enum ctl_exit ctl_usage(const char *format, ...)
 	return ctl_fail(&error);
 }
 
-static int choose_socket(struct ctl *ctl, const glob_t *found, struct kw_error *error)
+/* A name that is the same with and without quotes of a shell: others choose it, too. */
+static bool is_plain(const char *path)
+{
+	const char *name = strrchr(path, '/') + 1;
+
+	return name[strspn(name, PLAIN)] == '\0';
+}
+
+/* One line with the names. It may be copied into a shell, so it has plain ones alone. */
+static int ask_which(const glob_t *found, struct kw_error *error)
 {
 	struct kw_buffer names = {0};
+	size_t left = 0;
 
+	for (size_t i = 0; i < found->gl_pathc; i++)
+		if (is_plain(found->gl_pathv[i]))
+			kw_buffer_printf(&names, " %s", found->gl_pathv[i]);
+		else
+			left++;
+	if (left > 0)
+		kw_buffer_printf(&names,
+			" (%zu more have other characters than letters, digits and . _ - in their "
+			"names)",
+			left);
+	kw_error_set(error, KW_E_ARGUMENT,
+		"which daemon? There are several sockets: name one by -s:%.*s",
+		(int)kw_buffer_length(&names), (const char *)kw_buffer_bytes(&names));
+	kw_buffer_close(&names);
+	return KW_E_ARGUMENT;
+}
+
+static int choose_socket(struct ctl *ctl, const glob_t *found, struct kw_error *error)
+{
 	if (found->gl_pathc == 1 && strlen(found->gl_pathv[0]) < sizeof ctl->socket_found) {
 		strcpy(ctl->socket_found, found->gl_pathv[0]);
 		ctl->socket = ctl->socket_found;
@@ -52,12 +84,7 @@ static int choose_socket(struct ctl *ctl, const glob_t *found, struct kw_error *
 		return kw_error_set(error, KW_E_ARGUMENT,
 			"which daemon? There is no socket in /run/keywake: name one by -s SOCKET, "
 			"or in KEYWAKE_SOCKET");
-	for (size_t i = 0; i < found->gl_pathc; i++)
-		kw_buffer_printf(&names, "\n  keywakectl -s %s ...", found->gl_pathv[i]);
-	kw_error_set(error, KW_E_ARGUMENT, "which daemon? There are several sockets:%.*s",
-		(int)kw_buffer_length(&names), (const char *)kw_buffer_bytes(&names));
-	kw_buffer_close(&names);
-	return KW_E_ARGUMENT;
+	return ask_which(found, error);
 }
 
 int ctl_find_socket(struct ctl *ctl, struct kw_error *error)

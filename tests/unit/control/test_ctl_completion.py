@@ -1,17 +1,20 @@
 """keywakectl --completion=… in the shells themselves: what a person gets who presses the tab key."""
-import os
-import pty
-import select
-import shutil
-import subprocess
-import time
-
+import completion_shells as shells
 import pytest
 
-CTL = os.environ['KEYWAKECTL']
-KEYS = 'redis.address (text; required)\n    The primary.\n\npoll.idle_us (integer)\n'
+KEYS = '''[proxy]
+redis.address (text; required)
+    The primary.
+table.max_bytes (bytes; default 0; live)
+    live
+proxy.fixed (integer; default 0)
+[agent]
+redis.address (text; required)
+log.level (text: error, warn; default "info"; live)
+agent.fixed (integer; default 0)
+'''
 
-# What is typed, and how the one word that fits goes on.
+# What is typed, and how the one word that fits goes on. RUN has the sockets, and the shell stands where report is.
 TYPED = [
     ('sta', 'status'),
     ('-s /x wait wa', 'warm'),
@@ -19,68 +22,88 @@ TYPED = [
     ('config rel', 'reload'),
     ('config get redis.add', 'redis.address'),
     ('-o pro', 'prometheus'),
+    ('--output pro', 'prometheus'),
     ('agents rev', 'revoke'),
     ('logs --level w', 'warn'),
     ('top --sort la', 'lag'),
+    ('doctor --daemon g', 'gateway'),
     ('log deb', 'debug'),
+    ('-s RUN/ag', 'RUN/agent-a.sock'),
+    ('--socket RUN/ag', 'RUN/agent-a.sock'),
+    ('top RUN/ag', 'RUN/agent-a.sock'),
+    ('explain lag RUN/ag', 'RUN/agent-a.sock'),
+    ('switchover RUN/pr', 'RUN/proxy-p.sock'),
+    ('switchover RUN/proxy-p.sock RUN/ag', 'RUN/agent-a.sock'),
+    ('-s rep', 'report'),
+    ('doctor rep', 'report'),
+    ('export rep', 'report'),
+    ('top rep', 'report'),
+    ('config set t', 'table.max_bytes'),
+    ('-s RUN/proxy-p.sock config get proxy', 'proxy.fixed'),
+    ('-s RUN/agent-a.sock config set l', 'log.level'),
+]
+# Nothing fits.
+NOTHING = [
+    'status rep',
+    'wait rep',
+    'config set redis.add',
+    '-s RUN/agent-a.sock config get table',
+    '-s RUN/proxy-p.sock config set log',
+    '-s RUN/proxy-p.sock config set proxy',
 ]
 
 
-@pytest.fixture(name='script', params=('zsh', 'fish'))
-def a_script(request, tmp_path):
-    """Its path, and the shell."""
-    shell = shutil.which(request.param)
-    assert shell, f'{request.param} is missing: deploy/setup installs it'
-    path = tmp_path / 'keywakectl'
-    with open(path, 'w', encoding='utf-8') as file:
-        subprocess.run([CTL, f'--completion={request.param}', '-'], input=KEYS, stdout=file, text=True, check=True)
-    return str(path), shell
+@pytest.fixture(name='place')
+def a_place(tmp_path):
+    for name in ('run', 'home', 'script'):
+        (tmp_path / name).mkdir()
+    for name in ('home/report', 'run/agent-a.sock', 'run/proxy-p.sock', 'run/$(id).sock'):
+        (tmp_path / name).touch()
+    return tmp_path
 
 
-class Zsh:
-    """Interactive, on a terminal of its own: compadd works nowhere else."""
-
-    def __init__(self, shell, path, home):
-        self.pid, self.fd = pty.fork()
-        if self.pid == 0:
-            os.environ.update({'TERM': 'dumb', 'HOME': home, 'LC_ALL': 'C.UTF-8'})
-            os.execv(shell, [shell, '-f', '-i'])
-        self.shown = ''
-        self.type(f'PS1=; autoload -U compinit; compinit -u -D; autoload +X _files; source {path}; '
-                  'compdef _keywakectl keywakectl; print REA""DY\n')
-        self.wait('READY')
-
-    def type(self, text):
-        self.shown = ''
-        os.write(self.fd, text.encode())
-
-    def wait(self, words):
-        deadline = time.monotonic() + 60
-        while words not in self.shown:
-            assert time.monotonic() < deadline, f'{words} is not there: {self.shown!r}'
-            if select.select([self.fd], [], [], 1)[0]:
-                self.shown += os.read(self.fd, 65536).decode(errors='replace').replace('\a', '')
-
-    def complete(self, typed, word):
-        self.type(f'\x15keywakectl {typed}\t')
-        self.wait(word)
-
-    def close(self):
-        os.close(self.fd)
-        os.waitpid(self.pid, 0)
+@pytest.fixture(name='begin', params=('bash', 'zsh'))
+def a_terminal(request, place):
+    script = shells.write_script(request.param, place / 'script', keys=KEYS, sockets=str(place / 'run'))
+    terminal = getattr(shells, request.param)(script, str(place / 'home'))
+    yield terminal
+    terminal.close()
 
 
-def test_each_word_is_completed(script, tmp_path):
-    path, shell = script
-    if shell.endswith('fish'):
-        for typed, word in TYPED:
-            done = subprocess.run([shell, '-N', '-c', f'source {path}; complete -C "keywakectl {typed}"'], text=True,
-                                  env={**os.environ, 'HOME': str(tmp_path)}, capture_output=True, check=True)
-            assert [line.split('\t')[0] for line in done.stdout.splitlines()] == [word], (typed, done)
-        return
-    zsh = Zsh(shell, path, str(tmp_path))
+def line_after_tab(terminal, place, typed):
+    """The program tells its words."""
+    terminal.run(f"keywakectl() {{ printf '%s\\n' \"$*\" > {place}/said; }}")
+    terminal.type(f'\x15keywakectl {typed}\t\n')
+    terminal.run('')
+    return (place / 'said').read_text().strip()
+
+
+def test_each_word_is_completed(begin, place):
+    for typed, word in TYPED:
+        typed, word = (text.replace('RUN', f'{place}/run') for text in (typed, word))
+        assert line_after_tab(begin, place, typed) == ' '.join([*typed.split()[:-1], word])
+
+
+def test_nothing_else_is_offered(begin, place):
+    for typed in NOTHING:
+        typed = typed.replace('RUN', f'{place}/run')
+        assert line_after_tab(begin, place, typed) == typed
+
+
+def test_fish_completes_each_word_and_nothing_else(place):
+    script = shells.write_script('fish', place / 'script', keys=KEYS, sockets=str(place / 'run'))
+    for typed, word in TYPED + [(typed, None) for typed in NOTHING]:
+        typed, word = (text and text.replace('RUN', f'{place}/run') for text in (typed, word))
+        assert set(shells.fish(script, typed, str(place / 'home'))) == ({word} if word else set()), typed
+
+
+def test_without_a_word_files_stand_before_options(place):
+    """Where a file is asked for, options come when a dash is typed."""
+    script = shells.write_script('bash', place / 'script', keys=KEYS, sockets=str(place / 'run'))
+    terminal = shells.bash(script, str(place / 'home'))
     try:
-        for typed, word in TYPED:
-            zsh.complete(typed, word)
+        for command in ('doctor', 'export'):
+            assert line_after_tab(terminal, place, f'{command} ') == f'{command} report'
+            assert line_after_tab(terminal, place, f'{command} --h') == f'{command} --help'
     finally:
-        zsh.close()
+        terminal.close()
