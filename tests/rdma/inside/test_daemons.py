@@ -203,26 +203,46 @@ def test_disconnected_by_the_operator(bed):
     pair.settle()
 
 
+def withdrawn_so_far(proxy):
+    return proxy.output().count("the earlier rkeys open nothing")
+
+
+def let_it_expire(proxy, keys, name):
+    """The line in use gets a moment that comes soon: no session ends before."""
+    moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 3))
+    with open(keys, encoding="ascii") as stream:
+        text = stream.read()
+    with open(keys, "w", encoding="ascii") as stream:
+        stream.write(re.sub(rf"(key {name} .*)", rf"\1 expires={moment}", text))
+    assert proxy.ctl_ok("config", "reload")["revoked"] == 0
+
+
 def test_a_key_is_withdrawn_and_another_agent_notices_nothing(bed):
     """
-    Memory is registered anew under new rkeys. The agent that stays keeps its connection, and needs no second
-    snapshot. The cost is in the log, and shown here.
+    Memory is registered anew under new rkeys: when a key expires, when one is revoked, and when a certificate's
+    name is. The agent that stays keeps its connection, and needs no second snapshot. The cost is in the log, and
+    shown here.
     """
-    primary = bed.server("primary")
-    data.fill_plain(primary, 20_000)
-    digits = {name: f"{number:x}" * 64 for number, name in enumerate(("gone", "stays"), 1)}
+    primary, authority = bed.server("primary"), Authority(bed.directory)
+    data.fill_plain(primary, 500)
+    digits = {name: f"{number:x}" * 64 for number, name in enumerate(("gone", "stays", "ends"), 1)}
     keys = bed.file("keys", "".join(f"key {name} {secret}\n" for name, secret in digits.items()))
-    proxy = bed.proxy(primary, listen=("rdma",), auth__secret_file="", auth__keys_file=keys)
+    proxy = bed.proxy(primary, listen=("rdma", "tcp+tls"), auth__secret_file="", auth__keys_file=keys,
+                      **authority.wire("proxy"))
     agents = {name: bed.agent(proxy, bed.server(f"replica-{name}"), name=name, via="rdma", auth__key_id=name,
-                              auth__secret_file=bed.file(f"{name}.secret", secret))
-              for name, secret in digits.items()}
+                              auth__secret_file=bed.file(f"{name}.secret", digits[name]))
+              for name in ("gone", "stays")}
     for agent in agents.values():
         agent.wait_warm()
-    proxy.ctl_ok("agents", "revoke", "gone")
-    wait_for(lambda: "the earlier rkeys open nothing" in proxy.output(), lambda: proxy.output(), 60)
-    print(next(line for line in proxy.output().splitlines() if "registered anew" in line))
-    primary.command("SET", "written", "later")
-    wait_same(primary, agents["stays"].replica, 30)
+    assert withdrawn_so_far(proxy) == 0
+    for turn, withdraw in enumerate((lambda: let_it_expire(proxy, keys, "ends"),
+                                     lambda: proxy.ctl_ok("agents", "revoke", "gone"),
+                                     lambda: proxy.ctl_ok("agents", "revoke", "certified")), 1):
+        withdraw()
+        wait_for(lambda turn=turn: withdrawn_so_far(proxy) == turn, proxy.output, 60)
+        primary.command("SET", "written", f"later {turn}")
+        wait_same(primary, agents["stays"].replica, 30)
+    print(*(line for line in proxy.output().splitlines() if "registered anew" in line), sep="\n")
     status = agents["stays"].status()
     assert (status["reconnects"], status["snapshots"]) == (1, 1), status
     assert agents["gone"].status()["state"] != "warm"

@@ -10,6 +10,9 @@
 
 #define UNNAMED kw_slice_text("the secret without an id")
 #define GRACE_MS 100
+#define YEAR_2026 INT64_C(1767225600)
+#define YEAR_2027 INT64_C(1798761600)
+#define YEAR_2028 INT64_C(1830297600)
 
 static const char *const all_keys = "key one 00112233445566778899aabbccddeeff\n"
 				    "key two 10112233445566778899aabbccddeeff\n"
@@ -204,6 +207,35 @@ static void a_key_for_tcp_alone_was_told_them_too(void **state)
 	fixture_close(&fixture);
 }
 
+/* A moment withdraws a key as a person does; that of a key over shm alone changes nothing. */
+static void a_key_that_expires_takes_the_rkeys_with_it(void **state)
+{
+	static const char *const keys =
+		"key old 20112233445566778899aabbccddeeff expires=2026-01-01T00:00:00Z\n"
+		"key map 30112233445566778899aabbccddeeff expires=2027-01-01T00:00:00Z "
+		"carriers=shm\n"
+		"key new 40112233445566778899aabbccddeeff expires=2028-01-01T00:00:00Z\n";
+	const int64_t seconds[] = {YEAR_2026 - 1, YEAR_2026, YEAR_2026, YEAR_2027, YEAR_2028};
+	const int rotations[] = {0, 1, 1, 1, 2};
+	struct fixture fixture;
+	uint32_t before, ended;
+
+	serve_keys(&fixture, GRACE_MS);
+	load(&fixture, keys);
+	WAIT(&fixture, fixture.rotated == 1); /* those of before were withdrawn */
+	for (size_t i = 0; i < sizeof seconds / sizeof *seconds; i++) {
+		before = fixture.memory.extents[0].rkey;
+		kw_server_expire_keys(fixture.server, seconds[i], &ended);
+		WAIT(&fixture, fixture.rotated >= 1 + rotations[i]);
+		for (int turn = 0; turn < 20; turn++)
+			uv_run(&fixture.loop, UV_RUN_ONCE);
+		assert_int_equal(fixture.rotated, 1 + rotations[i]);
+		assert_int_equal(fixture.memory.extents[0].rkey != before,
+			i > 0 && rotations[i] > rotations[i - 1]);
+	}
+	fixture_close(&fixture);
+}
+
 /* The rkey of memory that came meanwhile was told as soon as it was there. */
 static void memory_that_came_meanwhile_is_registered_anew_too(void **state)
 {
@@ -334,6 +366,7 @@ int main(void)
 		RDMA_TEST(an_agent_that_missed_it_connects_again),
 		RDMA_TEST(many_revocations_at_once_are_one_rotation),
 		RDMA_TEST(a_key_for_tcp_alone_was_told_them_too),
+		RDMA_TEST(a_key_that_expires_takes_the_rkeys_with_it),
 		RDMA_TEST(memory_that_came_meanwhile_is_registered_anew_too),
 		RDMA_TEST(only_a_withdrawn_key_that_knows_rkeys_counts),
 		RDMA_TEST(without_room_for_two_the_earlier_regions_go_first),
