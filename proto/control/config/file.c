@@ -298,7 +298,8 @@ static int read_linked(struct reading *reading, const struct link *link)
 
 	if (code)
 		return code;
-	code = kw_small_file_read(link->file, KW_CONFIG_FILE_MAX, KW_FILE_ANY,
+	code = kw_small_file_read(link->file, KW_CONFIG_FILE_MAX,
+		reading->origin == KW_CONFIG_KEPT ? KW_FILE_OWN : KW_FILE_ANY,
 		"the configuration file", &text, reading->error);
 	if (code && link->above)
 		kw_error_wrap(reading->error, "%s: include", link->above->file);

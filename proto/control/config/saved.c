@@ -43,7 +43,7 @@ static int read_saved(const char *file, json_t **saved, bool *commented, struct 
 		return KW_OK;
 	}
 	code = kw_small_file_read(
-		file, KW_CONFIG_FILE_MAX, KW_FILE_ANY, "the file of saved values", &text, error);
+		file, KW_CONFIG_FILE_MAX, KW_FILE_OWN, "the file of saved values", &text, error);
 	length = kw_buffer_length(&text);
 	if (!code && length > 0) {
 		char *bytes = (char *)text.data + text.start;

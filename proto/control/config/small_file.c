@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 #define FILE_MODE 0600
 #define MODE_OF_OTHERS 007U
 #define MODE_OF_GROUP 020U
+#define MODE_OF_WRITERS 022U
 
 static int check_owner(
 	const struct stat *info, const char *file, const char *what, struct kw_error *error)
@@ -26,6 +28,40 @@ static int check_owner(
 		(unsigned)info->st_uid, file);
 }
 
+static int open_folder(const char *file)
+{
+	char *copy = kw_strdup(file);
+	int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	free(copy);
+	return fd;
+}
+
+static bool owns_folder(uid_t user, const char *file)
+{
+	int folder = open_folder(file);
+	struct stat info;
+	bool owns = folder >= 0 && fstat(folder, &info) == 0 && info.st_uid == user;
+
+	if (folder >= 0)
+		close(folder);
+	return owns;
+}
+
+static int check_writers(
+	const struct stat *info, const char *file, const char *what, struct kw_error *error)
+{
+	unsigned mode = info->st_mode & 07777;
+
+	if (mode & MODE_OF_WRITERS)
+		return kw_error_set(error, KW_E_CONFIG,
+			"%s %s can be changed by its group or by others (mode %04o): chmod go-w %s",
+			what, file, mode, file);
+	if (geteuid() == 0 && owns_folder(info->st_uid, file))
+		return KW_OK;
+	return check_owner(info, file, what, error);
+}
+
 static int check_mode(const struct stat *info, enum kw_file_care care, const char *file,
 	const char *what, struct kw_error *error)
 {
@@ -33,6 +69,8 @@ static int check_mode(const struct stat *info, enum kw_file_care care, const cha
 
 	if (care == KW_FILE_ANY)
 		return KW_OK;
+	if (care == KW_FILE_OWN)
+		return check_writers(info, file, what, error);
 	if (mode & MODE_OF_OTHERS)
 		return kw_error_set(error, KW_E_CONFIG,
 			"%s %s is open to every user (mode %04o): chmod o-rwx %s", what, file, mode,
@@ -117,15 +155,6 @@ static int write_all(int fd, const char *text, size_t length)
 		length -= (size_t)wrote;
 	}
 	return 0;
-}
-
-static int open_folder(const char *file)
-{
-	char *copy = kw_strdup(file);
-	int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-	free(copy);
-	return fd;
 }
 
 /*

@@ -18,6 +18,11 @@ enum kw_file_care {
 	 * nothing with it. So for all that lets somebody in: secrets, passwords, users.
 	 */
 	KW_FILE_SECRET,
+	/*
+	 * Others may read it. Only its owner may write it: root, or this process's user. Root also
+	 * checks for daemons with other users, so for root the owner may be that of the folder.
+	 */
+	KW_FILE_OWN,
 };
 
 /*

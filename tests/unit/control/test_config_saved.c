@@ -274,6 +274,68 @@ static void a_broken_file_of_saved_values_is_named(void **state)
 	}
 }
 
+/* Whoever can write it sets any key. It is the daemon's own, and of mode 0600 as the daemon wrote
+ * it. */
+static void what_others_may_change_is_refused(void **state)
+{
+	const mode_t open_to[] = {0620, 0602, 0666};
+	struct place *place = *state;
+	struct kw_config *config;
+
+	write_text(place->saved, "{\"log.level\": \"debug\"}");
+	for (size_t i = 0; i < sizeof open_to / sizeof *open_to; i++) {
+		assert_int_equal(chmod(place->saved, open_to[i]), 0);
+		assert_null(start(place, NULL));
+		assert_non_null(strstr(place->error.text, "chmod go-w"));
+	}
+	assert_int_equal(chmod(place->saved, 0644), 0); /* others may read it */
+	config = start(place, NULL);
+	assert_string_equal(kw_config_text(config, "log.level"), "debug");
+	kw_config_free(config);
+}
+
+/* Root alone can give a file away. It also checks the files of daemons that have other users. */
+static void a_file_of_another_user_is_refused(void **state)
+{
+	struct place *place = *state;
+	struct kw_config *config;
+
+	if (geteuid() != 0)
+		skip();
+	write_text(place->saved, "{}");
+	assert_int_equal(chown(place->saved, 12345, 0), 0);
+	assert_null(start(place, NULL));
+	assert_non_null(strstr(place->error.text, "belongs to user 12345, who could change it"));
+	/* Its folder is that user's, too: such a file counts for root, and for no third user. */
+	assert_int_equal(chown(place->folder, 12345, 0), 0);
+	assert_int_equal(chmod(place->folder, 0777), 0);
+	config = start(place, NULL);
+	assert_non_null(config);
+	kw_config_free(config);
+	assert_int_equal(seteuid(12346), 0);
+	unlink(place->file);
+	config = start(place, NULL);
+	assert_int_equal(seteuid(0), 0);
+	assert_null(config);
+	assert_int_equal(chown(place->file, 0, 0), 0);
+}
+
+static void what_became_of_another_is_refused_at_a_reload(void **state)
+{
+	struct place *place = *state;
+	struct kw_buffer shown = {0};
+	struct kw_config *config = start(place, NULL);
+
+	assert_int_equal(kw_config_save(config, "log.level", "debug", NULL), KW_OK);
+	write_text(place->saved, "{\"log.level\": \"info\"}");
+	assert_int_equal(chmod(place->saved, 0660), 0);
+	assert_int_not_equal(kw_config_reload(config, NULL, NULL, &shown, &place->error), KW_OK);
+	assert_non_null(strstr(place->error.text, "can be changed by its group"));
+	assert_string_equal(kw_config_text(config, "log.level"), "debug");
+	kw_buffer_close(&shown);
+	kw_config_free(config);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -287,6 +349,9 @@ int main(void)
 		TEST(what_is_saved_includes_nothing),
 		TEST(saved_values_that_cannot_be_reached_are_an_error),
 		TEST(a_broken_file_of_saved_values_is_named),
+		TEST(what_others_may_change_is_refused),
+		TEST(a_file_of_another_user_is_refused),
+		TEST(what_became_of_another_is_refused_at_a_reload),
 	};
 
 	return cmocka_run_group_tests_name("config-saved", tests, NULL, NULL);
