@@ -101,7 +101,15 @@ void rpc_others_find(struct rpc_others *others);
 /* Is the peer one of them, and not our own user? */
 bool rpc_others_has(const struct rpc_others *others, uid_t peer, uid_t own);
 
-/* … of the connected socket. */
+/*
+ * Has that user, by this file in the place of /etc/passwd, the name of one of them or of a single
+ * instance, "keywake-agent-NAME"? Asked when somebody connects: an instance can come later than us.
+ * The file is read by ourselves, because a name service can hang, and the daemon with it.
+ */
+#define RPC_PASSWD_LINES_MAX 65536 /* the rest of a longer file is not looked at */
+bool rpc_others_listed(const char *file, uid_t peer);
+
+/* Either, of the connected socket; root and our own user are none of them. */
 bool rpc_others_connected(const struct rpc_others *others, int fd);
 
 struct kw_rpc_server {

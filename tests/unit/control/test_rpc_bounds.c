@@ -31,6 +31,39 @@ static void the_other_daemons_are_refused_and_nobody_else(void **state)
 	}
 }
 
+/* An instance may have a user of its own, which can be made while we run. */
+static void users_of_single_instances_are_other_daemons(void **state)
+{
+	static const struct {
+		const char *user;
+		bool daemon;
+	} cases[] = {
+		{"keywake-agent", true},
+		{"keywake-agent-b", true},
+		{"keywake-proxy-6379", true},
+		{"keywake-gateway-x-y", true},
+		{"keywake-agents", false},
+		{"keywake-agent-", false},
+		{"keywake", false},
+		{"person", false},
+		{"xkeywake-agent-b", false},
+	};
+	char text[1024] = "broken\n", path[] = "/tmp/kw-passwd-XXXXXX";
+	int fd = mkstemp(path);
+
+	assert_true(fd >= 0);
+	for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++)
+		snprintf(text + strlen(text), sizeof text - strlen(text),
+			"%s:x:%u:900::/run/keywake:/usr/sbin/nologin\n", cases[i].user, 500 + i);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	close(fd);
+	for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++)
+		assert_int_equal(rpc_others_listed(path, 500 + i), cases[i].daemon);
+	assert_false(rpc_others_listed(path, 499));
+	assert_int_equal(unlink(path), 0);
+	assert_false(rpc_others_listed(path, 500));
+}
+
 static void oversized_line_is_refused_once_and_skipped(void **state)
 {
 	size_t length = (size_t)3 << 20;
@@ -349,6 +382,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_other_daemons_are_refused_and_nobody_else),
+		cmocka_unit_test(users_of_single_instances_are_other_daemons),
 		TEST(oversized_line_is_refused_once_and_skipped),
 		TEST(calls_in_flight_are_bounded),
 		TEST(slow_reader_is_let_go),
