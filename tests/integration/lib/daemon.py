@@ -1,4 +1,5 @@
 """keywake-proxy, keywake-agent and keywake-gateway as the tests run them."""
+import functools
 import json
 import os
 import subprocess
@@ -47,6 +48,17 @@ def setting(value):
     return value if isinstance(value, str) else json.dumps(value)
 
 
+# What these tests set by themselves, and a program of version 0.1 does not know.
+OF_THE_TESTS = ("source.feed", "source.primary_share")
+
+
+@functools.lru_cache(None)
+def knows(program, key):
+    listing = subprocess.run([program, "--help-config"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                             check=True).stdout
+    return f"\n{key} (" in listing
+
+
 def settings_of(server):
     """What a daemon is told of its server, which a test may have made of anything with an address."""
     return {"redis.address": server.address, **getattr(server, "certificates", {})}
@@ -70,7 +82,8 @@ class Daemon(Process):
     def start(self, wait=True):
         self.argv = [*self.wrapper, self.program, *(["--config", self.file] if self.file else [])]
         for key, value in self.settings.items():
-            self.argv += ["--set", f"{key}={setting(value)}"]
+            if key not in OF_THE_TESTS or knows(self.program, key):
+                self.argv += ["--set", f"{key}={setting(value)}"]
         self.spawn()
         if wait:
             wait_for(self.answers, lambda: f"{self.name} does not answer:\n{self.tail()}", 30)
