@@ -1,5 +1,7 @@
 """Clients of a gateway over TLS: redis-py and memcached's text, certificates, floods of silent ones, renewal."""
+import contextlib
 import os
+import shutil
 import socket
 import ssl
 
@@ -169,6 +171,60 @@ def test_certificates_are_renewed_by_a_reload(bed):
     assert done.returncode != 0 and "gateway.tls.cert" in done.stderr and "stay as they were" in done.stderr, done.stderr
     with served.client() as client:
         assert client.ping()
+
+
+def test_a_client_in_the_list_of_revoked_ones_is_out_at_once_and_no_other(bed):
+    """One that is connected, one that stands in the middle of its handshake, and one that comes back."""
+    authority = Authority(bed.directory)
+    listed = os.path.join(bed.directory, "revoked.pem")
+    shutil.copy(authority.revoke(), listed)
+    served = Served(bed, gateway__tls__crl=listed)
+    with served.client("gone", single_connection_client=True) as gone, \
+            served.client("stays", single_connection_client=True) as stays, \
+            socket.create_connection(("127.0.0.1", served.resp), 60) as middle, \
+            socket.create_connection(("127.0.0.1", served.resp), 60) as other:
+        assert gone.ping() and stays.ping()
+        # Greetings; the certificates follow after the reload.
+        handshakes = [begin_handshake(served.context(name), connection)
+                      for name, connection in (("gone", middle), ("stays", other))]
+        shutil.copy(authority.revoke("gone"), listed)
+        assert served.gateway.ctl_ok("config", "reload")["reloaded"] is True
+        with pytest.raises(redis.ConnectionError):
+            gone.ping()
+        assert finish_handshake(*handshakes[0]) == b"", "it was served"
+        assert finish_handshake(*handshakes[1]) == b"$7\r\nvalue 7\r\n"
+        assert stays.get("key:7") == b"value 7" and served.closed("user") == 1
+    with pytest.raises(redis.ConnectionError), served.client("gone") as gone:
+        gone.ping()
+
+
+def begin_handshake(context, connection):
+    """TLS over buffers, up to the server's first flight."""
+    into, out = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = context.wrap_bio(into, out, server_hostname="localhost")
+    with contextlib.suppress(ssl.SSLWantReadError):
+        tls.do_handshake()
+    connection.sendall(out.read())
+    into.write(connection.recv(65536))
+    return tls, out, into, connection
+
+
+def finish_handshake(tls, out, into, connection):
+    """Show the certificate, and ask: what is answered, b"" if the connection ends."""
+    try:
+        tls.do_handshake()
+        tls.write(b"GET key:7\r\n")
+        connection.sendall(out.read())
+        while True:
+            try:
+                return tls.read(100)
+            except ssl.SSLWantReadError:
+                more = connection.recv(65536)
+                if not more:
+                    return b""
+                into.write(more)
+    except OSError: # an alert of TLS is one, too
+        return b""
 
 
 def test_a_client_whose_certificate_does_not_count_any_more_is_out_at_once(bed):

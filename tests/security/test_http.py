@@ -49,6 +49,22 @@ def test_a_stranger_is_told_no_more_than_a_word(bed, address):
     assert http.ask(address, "/status", method="POST", Authorization=f"Bearer {SECRET}")[0] == 405
 
 
+@pytest.mark.parametrize("told", ["over a unix socket", "with the secret", "to anybody at a port"])
+def test_names_of_keys_are_told_to_those_who_may_know_them_alone(bed, address, told):
+    """The agent has a key in quarantine: its server lacks the database."""
+    primary, replica = bed.server("primary"), bed.server("replica", databases=4)
+    primary.command("SET", "name-of-a-key", 1, db=9)
+    if told == "over a unix socket":
+        address = f"unix://{bed.directory}/http.sock"
+    secret = {"http__secret_file": bed.file("http", SECRET + "\n")} if told == "with the secret" else {}
+    given = {"Authorization": f"Bearer {SECRET}"} if secret else {}
+    agent = bed.agent(bed.proxy(primary), replica, http__listen=address, **secret)
+    agent.wait_status(lambda status: status["quarantined"] > 0, "no key is in quarantine", 60)
+    code, text, _ = http.ask(address, "/status", **given)
+    assert code == 200 and ("name-of-a-key" in text.replace(agent.status()["reason"], "")) == (
+        told != "to anybody at a port"), text
+
+
 def test_slow_clients_of_http_do_not_keep_others_out(bed, address):
     """More than there is room for, who send a byte now and then, and never a whole request."""
     bed.proxy(bed.server("primary"), http__listen=address)

@@ -2,6 +2,7 @@
 The keys that agents prove: read again by a reload, replaced without a gap, withdrawn at once. A session whose
 key still holds goes on reading, and none of them reads the table a second time.
 """
+import contextlib
 import json
 import os
 import re
@@ -10,7 +11,7 @@ import time
 
 import pytest
 
-from lib import metrics
+from lib import metrics, wire
 from lib.compare import assert_equal_now
 from lib.daemon import CTL
 from lib.process import wait_for
@@ -227,6 +228,34 @@ def keyed(bed, lines, names, carrier="shm"):
 
 def refused(agent, words="unknown"):
     agent.wait_status(lambda status: words in status["reason"], f"it is not refused: {words}")
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("way", ["revoked", "withdrawn"])
+def test_who_reads_on_after_its_key_was_withdrawn_gets_no_byte(bed, way):
+    """It does not mind what the proxy says, and asks again and again over the connection that it has."""
+    primary = bed.server("primary")
+    fill(primary)
+    proxy = bed.proxy(primary, listen=("tcp",), auth__secret_file="",
+                      auth__keys_file=bed.file("keys", line("edge-1", 1) + line("edge-2", 2)))
+    proxy.wait_live()
+    address = proxy.listen["tcp"]
+    claims = wire.Claims("attacker", bytes.fromhex(digits(1)), key_id="edge-1")
+    with wire.prove(wire.dial(address), address, claims, wire.VERSIONS[3]) as joined:
+        assert b"session:7" in joined.everything()
+        if way == "revoked":
+            proxy.ctl_ok("agents", "revoke", "edge-1")
+        else:
+            bed.file("keys", line("edge-2", 2))
+            assert proxy.ctl_ok("config", "reload")["revoked"] == 1
+        got = b""
+        with contextlib.suppress(OSError, wire.Ended):
+            for _ in range(50):
+                joined.ask(0, 128)
+            while more := joined.connection.recv(65536):
+                got += more
+        # A farewell at most, which has the length of a reply's header.
+        assert len(got) <= wire.REPLY.size, got
 
 
 @carriers()

@@ -2,6 +2,7 @@
 import os
 
 import pytest
+import redis
 
 from lib import data, wire
 from lib.daemon import GATEWAY, Agent, Proxy, free_port
@@ -88,19 +89,25 @@ def test_a_user_who_cannot_be_seen_needs_a_secret(bed, secret):
     wait_for(lambda: secret or "PrivateUsers" in proxy.output(), "the log does not say why")
 
 
-@pytest.mark.parametrize("carrier", ["shm", "tcp"])
-def test_a_stranger_cannot_take_a_dead_proxys_place(bed, stranger, carrier):
-    """It listens at the address of a proxy that is gone, with a table of its own: the replica keeps its data."""
+def false_proxy(bed, stranger, carrier):
+    """It listens at the address of a proxy that is gone, with a table of its own."""
     theirs = bed.server("theirs")
     theirs.command("SET", "planted", "by a stranger")
     open_to_users(theirs.address.removeprefix("unix://"))
-    replica = bed.server("replica")
-    replica.command("SET", "ours", "stays")
     false = Proxy(stranger.home, "false", theirs, listen=(carrier,), auth__allow_insecure=True)
     stranger.become(false).start()
     false.wait_live()
     if carrier == "shm":
         os.chmod(shm_path(false), 0o777)
+    return false
+
+
+@pytest.mark.parametrize("carrier", ["shm", "tcp"])
+def test_a_stranger_cannot_take_a_dead_proxys_place(bed, stranger, carrier):
+    """The replica keeps its data."""
+    replica = bed.server("replica")
+    replica.command("SET", "ours", "stays")
+    false = false_proxy(bed, stranger, carrier)
     agent = Agent(bed.directory, "agent", false, replica, via=carrier, apply__consent=True)
     agent.settings.pop("auth.allow_insecure", None)
     bed.daemons.append(agent)
@@ -115,6 +122,28 @@ def test_a_stranger_cannot_take_a_dead_proxys_place(bed, stranger, carrier):
                  lambda: agent.tail(), 30)
     assert replica.command("GET", "ours") in (b"stays", "stays")
     assert replica.command("EXISTS", "planted") == 0
+    false.kill()
+
+
+@pytest.mark.parametrize("carrier", ["shm", "tcp"])
+def test_a_gateway_does_not_follow_a_stranger(bed, stranger, carrier):
+    """Its clients are told nothing that a stranger has planted."""
+    if not os.path.exists(GATEWAY):
+        pytest.skip("version 0.1 has no gateway")
+    false = false_proxy(bed, stranger, carrier)
+    gateway = bed.gateway(false, via=carrier, start=False)
+    gateway.settings.pop("auth.allow_insecure", None)
+    gateway.settings.pop("auth.secret_file", None)
+    gateway.start(wait=False)
+    if carrier == "tcp":
+        assert gateway.wait_exit() == 2
+        assert "set auth.secret_file" in gateway.output()
+        bed.daemons.remove(gateway)
+    else:
+        wait_for(lambda: "shm.users" in gateway.output(), lambda: gateway.tail(), 30)
+        assert gateway.status()["state"] != "serving"
+        with pytest.raises(redis.exceptions.ResponseError):
+            gateway.client().get("planted")
     false.kill()
 
 

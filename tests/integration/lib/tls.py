@@ -35,6 +35,21 @@ class Authority:
         os.chmod(key, 0o600)
         return cert, key
 
+    def revoke(self, *names):
+        """The path of a list of those that were revoked: these, and those of before."""
+        config, database, crl = self.path("ca.cnf"), self.path("index"), self.path("crl.pem")
+        if not os.path.exists(config):
+            with open(config, "w", encoding="ascii") as stream:
+                stream.write(f"[ca]\ndefault_ca = own\n[own]\ndatabase = {database}\ndefault_md = sha256\n"
+                             "default_crl_days = 30\nunique_subject = no\n")
+            with open(database, "w", encoding="ascii"):
+                pass
+        ca = ("ca", "-config", config, "-keyfile", self.path("ca.key"), "-cert", self.ca)
+        for name in names:
+            openssl(*ca, "-revoke", self.pair(name)[0])
+        openssl(*ca, "-gencrl", "-out", crl)
+        return crl
+
     def pair(self, name, **options):
         """As issue, but made once."""
         cert, key = self.path(name + ".pem"), self.path(name + ".key")

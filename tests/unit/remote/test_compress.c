@@ -179,6 +179,36 @@ static uint32_t plain_until_tried(struct kw_packed *packed)
 	return count;
 }
 
+/*
+ * As CRIME did: whether a block shrinks must not tell what the blocks and answers before it hold.
+ * The last of them are those of another agent, too: the compressor is the serving thread's.
+ */
+static void a_block_shrinks_by_what_is_in_it_alone(void **state)
+{
+	struct kw_compressor *compressor = kw_compressor_new(), *fresh = kw_compressor_new();
+	uint8_t *bytes = malloc(2 * KW_BLOCK_BYTES), *guess = bytes + KW_BLOCK_BYTES;
+	struct answer alone, first, both;
+
+	fill_noise(guess, KW_BLOCK_BYTES);
+	alone = answer_to(fresh, guess, KW_BLOCK_BYTES, 1);
+	for (int secret = 0; secret < 2; secret++) {
+		if (secret) /* the same bytes as those that are guessed */
+			memcpy(bytes, guess, KW_BLOCK_BYTES);
+		else
+			fill_text(bytes, KW_BLOCK_BYTES);
+		first = answer_to(compressor, bytes, KW_BLOCK_BYTES, 1);
+		both = answer_to(compressor, bytes, 2 * KW_BLOCK_BYTES, 1);
+		assert_int_equal(both.length, first.length + alone.length);
+		assert_memory_equal(both.bytes + first.length, alone.bytes, alone.length);
+		free(first.bytes);
+		free(both.bytes);
+	}
+	free(alone.bytes);
+	free(bytes);
+	kw_compressor_free(fresh);
+	kw_compressor_free(compressor);
+}
+
 static void what_does_not_shrink_is_tried_ever_less_often(void **state)
 {
 	static const uint32_t pauses[] = {1, 2, 4, 8, 16, 32, 32, 32};
@@ -404,6 +434,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_goes_in_comes_out),
 		cmocka_unit_test(a_block_that_does_not_shrink_goes_as_it_is),
+		cmocka_unit_test(a_block_shrinks_by_what_is_in_it_alone),
 		cmocka_unit_test(what_does_not_shrink_is_tried_ever_less_often),
 		cmocka_unit_test(a_bomb_is_refused_before_it_is_taken_apart),
 		cmocka_unit_test(a_frame_of_another_length_is_refused),

@@ -3,6 +3,7 @@
  * relay that the test drives stands between the two ends where the bytes matter.
  */
 #include "fixture.h"
+#include "relay.h"
 
 #include "remote/socket.h"
 #include "remote/tcp/wire_tls.h"
@@ -438,70 +439,6 @@ static void an_agent_goes_on_reading_while_certificates_are_renewed(void **state
 
 /* ---- between the ends ---- */
 
-struct relay {
-	struct fixture *fixture;
-	int listen_fd, agent, proxy; /* -1: none */
-	struct kw_address address;   /* where agents dial it */
-	size_t piece;                /* bytes that it passes on at a time */
-	uint64_t passed;
-};
-
-static struct relay relay_open(struct fixture *fixture, size_t piece)
-{
-	struct sockaddr_in name = {
-		.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	struct relay relay = {.fixture = fixture, .agent = -1, .proxy = -1, .piece = piece};
-	socklen_t length = sizeof name;
-
-	relay.listen_fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	assert_int_equal(bind(relay.listen_fd, (struct sockaddr *)&name, length), 0);
-	assert_int_equal(listen(relay.listen_fd, 1), 0);
-	assert_int_equal(getsockname(relay.listen_fd, (struct sockaddr *)&name, &length), 0);
-	relay.address = fixture->address;
-	relay.address.port = ntohs(name.sin_port);
-	return relay;
-}
-
-static void pass(struct relay *relay, int from, int to)
-{
-	uint8_t bytes[4096];
-	ssize_t got = recv(from, bytes, relay->piece, MSG_DONTWAIT);
-
-	if (got > 0) {
-		kw_tcp_socket_tune(to);
-		assert_int_equal(send(to, bytes, (size_t)got, MSG_NOSIGNAL), got);
-		relay->passed += (uint64_t)got;
-	}
-}
-
-static void relay_turn(struct relay *relay)
-{
-	if (relay->agent < 0)
-		relay->agent = accept4(relay->listen_fd, NULL, NULL, SOCK_CLOEXEC);
-	if (relay->agent < 0)
-		return;
-	if (relay->proxy < 0)
-		relay->proxy = raw_socket(&relay->fixture->address);
-	pass(relay, relay->agent, relay->proxy);
-	pass(relay, relay->proxy, relay->agent);
-}
-
-/* Pass on that the proxy has closed. */
-static void relay_end(struct relay *relay)
-{
-	char byte;
-
-	if (recv(relay->proxy, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
-		(void)shutdown(relay->agent, SHUT_RDWR);
-}
-
-static void relay_close(struct relay *relay)
-{
-	close(relay->listen_fd);
-	close(relay->agent);
-	close(relay->proxy);
-}
-
 /* A relay that passes TLS through changes nothing, however it cuts the records. */
 static void records_cut_at_each_byte_are_put_together(void **state)
 {
@@ -626,9 +563,9 @@ static void pass_some(struct relay *relay, int *sent, int most)
 		return;
 	}
 	if (*sent < most)
-		pass(relay, relay->agent, relay->proxy);
+		relay_pass(relay, relay->agent, relay->proxy);
 	*sent += relay->passed > before;
-	pass(relay, relay->proxy, relay->agent);
+	relay_pass(relay, relay->proxy, relay->agent);
 }
 
 /* Wherever in its handshake the list comes. */
