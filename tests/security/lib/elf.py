@@ -32,3 +32,8 @@ def properties(path):
 def imports(path):
     """The functions that it takes from libraries, without their versions."""
     return {name.split("@")[0] for name in re.findall(r"\sUND (\S+)", readelf(path, "--dyn-syms"))}
+
+
+def wanted(path):
+    """The functions that an object file takes from others."""
+    return set(re.findall(r"\sUND (\S+)", readelf(path, "--syms")))
