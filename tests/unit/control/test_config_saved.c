@@ -274,8 +274,7 @@ static void a_broken_file_of_saved_values_is_named(void **state)
 	}
 }
 
-/* Whoever can write it sets any key. It is the daemon's own, and of mode 0600 as the daemon wrote
- * it. */
+/* Whoever can write it sets any key. The daemon wrote it with mode 0600. */
 static void what_others_may_change_is_refused(void **state)
 {
 	const mode_t open_to[] = {0620, 0602, 0666};
