@@ -429,7 +429,9 @@ def test_a_user_for_each_daemon_takes_one_block():
 def test_the_example_runs_as_a_service():
     """Its primary is not there: the proxy waits for it, and says so."""
     write("/etc/keywake/primary.password", PASSWORD + "\n", "keywake-proxy")
-    as_the_page_says("install")
+    say("install", "-m", "640", "-g", "keywake-proxy", f"{CHECKOUT}/deploy/proxy.example.json",
+        "/etc/keywake/proxy-default.json")
+    say("systemctl", "enable", "--now", "keywake-proxy@default")
     assert show("proxy", "ActiveState", "default") == "active"
     said = say("keywakectl", "-s", "/run/keywake/proxy-default.sock", "status", check=False)
     assert "/run/redis/redis-server.sock" in said, said

@@ -102,13 +102,14 @@ static void a_name_of_a_certificate_that_is_revoked_takes_the_rkeys_with_it(void
 {
 	struct fixture fixture;
 	struct kw_error error;
-	uint32_t before, ended;
+	struct kw_revocation done;
+	uint32_t before;
 
 	serve_both(&fixture);
 	before = rkey(&fixture);
-	if (kw_server_revoke(fixture.server, "edge-1", &ended, &error) != 0)
+	if (kw_server_revoke(fixture.server, "edge-1", &done, &error) != 0)
 		fail_msg("%s", error.text);
-	assert_int_equal(ended, 0);
+	assert_int_equal(done.sessions, 0);
 	WAIT(&fixture, fixture.rotated == 1);
 	assert_int_not_equal(rkey(&fixture), before);
 	end(&fixture);
