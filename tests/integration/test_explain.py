@@ -105,7 +105,9 @@ def test_a_limit_on_fetches_shows_in_wait_and_is_named(bed):
 
 
 def test_an_agent_that_seldom_looks_shows_in_look_and_the_key_is_named(bed):
-    pair = bed.pair(fill=lambda primary: data.fill_plain(primary, 10), agent={"poll__idle_us": 1_000_000})
+    # Over shm the proxy would wake it.
+    pair = bed.pair(fill=lambda primary: data.fill_plain(primary, 10), listen=("tcp",), via="tcp",
+                    agent={"poll__idle_us": 1_000_000})
     begin_anew(pair)
     numbers = itertools.count()
 
