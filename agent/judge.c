@@ -40,6 +40,7 @@ static const char *const reason_codes[] = {
 	[KW_REASON_PAUSED] = "paused",
 	[KW_REASON_PROXY_SILENT] = "proxy_silent",
 	[KW_REASON_UNCONFIRMED] = "unconfirmed",
+	[KW_REASON_PRIMARY_SILENT] = "primary_silent",
 	[KW_REASON_PRIMARY_DOWN] = "primary_down",
 	[KW_REASON_PRIMARY_NOT_REACHED] = "primary_not_reached",
 	[KW_REASON_RAISING] = "term_unsaved",
@@ -201,6 +202,8 @@ static struct kw_verdict judge_flow(const struct kw_judge_facts *facts)
 	if (facts->permission == KW_PERMISSION_UNCONFIRMED ||
 		facts->source == KW_SOURCE_UNCONFIRMED)
 		return is(KW_AGENT_STALLED, KW_REASON_UNCONFIRMED);
+	if (facts->source == KW_SOURCE_STALLED)
+		return is(KW_AGENT_STALLED, KW_REASON_PRIMARY_SILENT);
 	if (facts->source == KW_SOURCE_DOWN)
 		return is(KW_AGENT_STALLED, KW_REASON_PRIMARY_DOWN);
 	if (facts->source == KW_SOURCE_CONNECTING)

@@ -125,7 +125,8 @@ enum kw_reason {
 
 	KW_REASON_PAUSED,
 	KW_REASON_PROXY_SILENT,
-	KW_REASON_UNCONFIRMED, /* nobody confirms the proxy's server as the primary */
+	KW_REASON_UNCONFIRMED,    /* nobody confirms the proxy's server as the primary */
+	KW_REASON_PRIMARY_SILENT, /* it is connected to the proxy, and does not answer */
 	KW_REASON_PRIMARY_DOWN,
 	KW_REASON_PRIMARY_NOT_REACHED,
 	KW_REASON_RAISING, /* the cursor must say the table's term first */

@@ -190,6 +190,9 @@ static const char *const sentences[KW_REASON_NONE + 1] = {
 	[KW_REASON_UNCONFIRMED] =
 		"the proxy's server is not confirmed as the primary: see the proxy's status",
 	[KW_REASON_RAISING] = "the cursor must say the table's term first",
+	[KW_REASON_PRIMARY_SILENT] =
+		"the proxy's primary does not answer: it hangs, or a long command runs there (see "
+		"the proxy's status)",
 	[KW_REASON_PRIMARY_DOWN] = "the proxy cannot reach its primary",
 	[KW_REASON_PRIMARY_NOT_REACHED] = "the proxy has not reached its primary yet",
 	[KW_REASON_SNAPSHOT] = "reading the snapshot",

@@ -120,9 +120,9 @@ void kw_proxy_collect(const struct kw_proxy *proxy, struct kw_proxy_figures *fig
 
 static void add_states(const struct kw_metrics *metrics, const struct kw_proxy *proxy)
 {
-	const char *names[KW_SOURCE_UNCONFIRMED + 1], *mandates[KW_MANDATE_ELSEWHERE + 1];
+	const char *names[KW_SOURCE_STATES], *mandates[KW_MANDATE_ELSEWHERE + 1];
 	const struct kw_metrics_states state = {
-		names, KW_SOURCE_UNCONFIRMED + 1, (int)kw_source_state(proxy->source)};
+		names, KW_SOURCE_STATES, (int)kw_source_state(proxy->source)};
 	const struct kw_metrics_states mandate = {
 		mandates, KW_MANDATE_ELSEWHERE + 1, (int)kw_mandate_state(&proxy->mandate)};
 

@@ -239,6 +239,7 @@ static bool serves(enum kw_source_state source)
 	case KW_SOURCE_CONNECTING:
 	case KW_SOURCE_DOWN:
 	case KW_SOURCE_UNCONFIRMED:
+	case KW_SOURCE_STALLED:
 		break;
 	}
 	return false;

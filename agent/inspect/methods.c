@@ -259,7 +259,8 @@ static const char *source_name(uint8_t state)
 		[KW_SOURCE_FULL] = "table_full",
 		[KW_SOURCE_DOWN] = "source_down",
 		[KW_SOURCE_HELD] = "held",
-		[KW_SOURCE_UNCONFIRMED] = "unconfirmed"};
+		[KW_SOURCE_UNCONFIRMED] = "unconfirmed",
+		[KW_SOURCE_STALLED] = "stalled"};
 
 	return state < sizeof names / sizeof *names ? names[state] : "unknown";
 }

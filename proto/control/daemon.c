@@ -32,12 +32,15 @@ void kw_daemon_history(void *arg, struct kw_rpc_call *call, const json_t *params
 	kw_rpc_result(call, kw_transitions_json(&daemon->transitions, SIZE_MAX));
 }
 
-void kw_daemon_moved(
+bool kw_daemon_moved(
 	struct kw_daemon *daemon, const char *state, const char *code, const char *reason)
 {
-	if (kw_transitions_add(&daemon->transitions, kw_wall_us(), state, code, reason))
+	bool added = kw_transitions_add(&daemon->transitions, kw_wall_us(), state, code, reason);
+
+	if (added)
 		kw_transitions_file_changed(&daemon->kept);
 	kw_http_server_news(daemon->http);
+	return daemon->moves++ == 0 || added;
 }
 
 static void get_saved(struct kw_daemon *daemon, struct kw_rpc_call *call)

@@ -25,6 +25,7 @@ struct kw_daemon {
 	struct kw_http_server *http; /* NULL: http.listen is empty */
 	struct kw_transitions transitions;
 	struct kw_transitions_file kept; /* … over a restart */
+	uint64_t moves;                  /* of this process: calls of kw_daemon_moved */
 	struct kw_turns turns;           /* of its loop */
 };
 
@@ -37,8 +38,11 @@ void kw_daemon_begin(struct kw_daemon *daemon, uv_loop_t *loop, const char *comp
 void kw_daemon_end(struct kw_daemon *daemon);
 void kw_daemon_close(struct kw_daemon *daemon);
 
-/* The state or its reason has changed. code: of the reason. */
-void kw_daemon_moved(
+/*
+ * The state or its reason has changed. code: of the reason. False: this process has said so before,
+ * and only numbers in the reason are other ones.
+ */
+bool kw_daemon_moved(
 	struct kw_daemon *daemon, const char *state, const char *code, const char *reason);
 
 /* On the control socket: the last changes, the newest first. */

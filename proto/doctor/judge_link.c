@@ -27,6 +27,8 @@ static const struct state {
 	[KW_SOURCE_DOWN] = {"has lost its primary", NULL, KW_FINDING_WRONG},
 	[KW_SOURCE_HELD] = {"holds deletions back", "keywakectl status, then approve, at the proxy",
 		KW_FINDING_WRONG},
+	[KW_SOURCE_STALLED] = {"hears nothing from its primary, which hangs", NULL,
+		KW_FINDING_WRONG},
 	[KW_SOURCE_UNCONFIRMED] = {"is not confirmed as the primary's", NULL, KW_FINDING_WARNING},
 };
 

@@ -118,6 +118,7 @@ struct kw_redis {
 	struct kw_raw_reader *raw; /* NULL: replies are always parsed */
 	struct kw_pending_queue pending;
 	uint64_t moved_us;      /* last byte moved, or the moment from which a reply is pending */
+	uint64_t silent_us;     /* … the same, of bytes that came alone */
 	uint32_t event_replies; /* replies of the present readable event */
 	/* MESSAGES: it subscribed. RAW: logged in, and replies stay bytes. STREAM: taken over. */
 	enum { KW_REDIS_REPLIES, KW_REDIS_MESSAGES, KW_REDIS_RAW, KW_REDIS_STREAM } input_kind;

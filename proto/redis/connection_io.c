@@ -241,7 +241,7 @@ static bool read_once(struct kw_redis *redis, size_t *total)
 	}
 	*total += length;
 	redis->heard += length;
-	redis->moved_us = kw_clock_us();
+	redis->moved_us = redis->silent_us = kw_clock_us();
 	if (feed(redis, length, &error) != 0)
 		kw_redis_fail(redis, &error);
 	wipe_secret(redis);

@@ -68,7 +68,7 @@ static bool expect_reply(struct kw_redis *redis, struct kw_pending command)
 {
 	assert(redis->sm.state != KW_REDIS_CLOSED);
 	if (redis->pending.count == 0)
-		redis->moved_us = kw_clock_us();
+		redis->moved_us = redis->silent_us = kw_clock_us();
 	kw_pending_push(&redis->pending, command);
 	return !kw_redis_is_over(redis);
 }
@@ -186,6 +186,11 @@ void kw_redis_flush(struct kw_redis *redis)
 const char *kw_redis_lost(const struct kw_redis *redis)
 {
 	return kw_redis_is_over(redis) && redis->why.code != KW_OK ? redis->why.text : NULL;
+}
+
+uint64_t kw_redis_silent_since(const struct kw_redis *redis)
+{
+	return redis->pending.count > 0 ? redis->silent_us : UINT64_MAX;
 }
 
 size_t kw_redis_pending(const struct kw_redis *redis)

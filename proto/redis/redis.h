@@ -148,6 +148,12 @@ void kw_redis_flush(struct kw_redis *redis);
  */
 const char *kw_redis_lost(const struct kw_redis *redis);
 
+/*
+ * Since when (kw_clock_us) no byte has come although replies are pending; UINT64_MAX: none are.
+ * What the socket holds and the loop has not read yet does not count as come.
+ */
+uint64_t kw_redis_silent_since(const struct kw_redis *redis);
+
 size_t kw_redis_pending(const struct kw_redis *redis);      /* replies not yet received */
 size_t kw_redis_unsent_bytes(const struct kw_redis *redis); /* queued, not yet in the kernel */
 

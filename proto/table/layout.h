@@ -59,7 +59,10 @@ enum kw_source_state {
 	KW_SOURCE_DOWN,           /* the primary cannot be reached, or it lost its own primary */
 	KW_SOURCE_HELD,           /* the primary lacks so many keys that their deletion waits */
 	KW_SOURCE_UNCONFIRMED,    /* no majority confirms the server as the primary (history.h) */
+	KW_SOURCE_STALLED,        /* the primary is connected and does not answer: it hangs */
 };
+
+#define KW_SOURCE_STATES (KW_SOURCE_STALLED + 1)
 
 struct kw_superblock {
 	uint32_t magic;

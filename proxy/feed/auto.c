@@ -139,6 +139,11 @@ static void let_wait(struct kw_feed *feed, bool may)
 	kw_feed_let_wait(auto_of(feed)->now, may);
 }
 
+static uint64_t silent_since(const struct kw_feed *feed)
+{
+	return kw_feed_silent_since(const_auto_of(feed)->now);
+}
+
 static void turn(struct kw_feed *feed, uint64_t now_us)
 {
 	kw_feed_turn(auto_of(feed)->now, now_us);
@@ -213,8 +218,8 @@ static void auto_free(struct kw_feed *feed)
 }
 
 static const struct kw_feed_operations operations = {start, stop, is_stopped, barrier, order, look,
-	examine, let_wait, turn, ready_us, stored, emptied, server, databases, stats, permissions,
-	auto_free};
+	examine, let_wait, silent_since, turn, ready_us, stored, emptied, server, databases, stats,
+	permissions, auto_free};
 
 struct kw_feed *kw_auto_new(
 	const struct kw_feed_options *options, const struct kw_feed_handlers *handlers)

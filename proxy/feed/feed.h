@@ -224,6 +224,12 @@ struct kw_feed_operations {
 	 * start), or must it read at once? The wait spares a saturated server; else it is lag.
 	 */
 	void (*let_wait)(struct kw_feed *feed, bool may);
+	/*
+	 * Since when (kw_clock_us) the server owes the feed something on a connection of its own,
+	 * and no byte of it has come; UINT64_MAX: it owes nothing. The data connection is not
+	 * looked at.
+	 */
+	uint64_t (*silent_since)(const struct kw_feed *feed);
 	/* Tell what was collected in this loop turn. */
 	void (*turn)(struct kw_feed *feed, uint64_t now_us);
 	/* When it needs a turn of its own; UINT64_MAX: never. */
@@ -286,6 +292,11 @@ static inline void kw_feed_examine(struct kw_feed *feed)
 static inline void kw_feed_let_wait(struct kw_feed *feed, bool may)
 {
 	feed->operations->let_wait(feed, may);
+}
+
+static inline uint64_t kw_feed_silent_since(const struct kw_feed *feed)
+{
+	return feed->operations->silent_since(feed);
 }
 
 static inline void kw_feed_turn(struct kw_feed *feed, uint64_t now_us)

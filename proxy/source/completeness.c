@@ -11,6 +11,7 @@ static const char *const cause_codes[] = {
 	[KW_CLAIM_NOT_CONNECTED] = "primary_away",
 	[KW_CLAIM_REFUSED] = "primary_refuses",
 	[KW_CLAIM_BUSY] = "primary_busy",
+	[KW_CLAIM_SILENT] = "primary_silent",
 	[KW_CLAIM_CHAIN_CUT] = "chain_cut",
 	[KW_CLAIM_UNCONFIRMED] = "unconfirmed",
 	[KW_CLAIM_HELD] = "held",
@@ -39,6 +40,8 @@ static enum kw_completeness completeness_of(const struct kw_facts *facts)
 /* The connection is up. The first that applies counts: passing causes come before lasting ones. */
 static enum kw_claim_cause cause_of(const struct kw_facts *facts)
 {
+	if (facts->silent_s > 0)
+		return KW_CLAIM_SILENT; /* what was looked at last can be another way by now */
 	if (facts->chain == KW_CHAIN_CUT)
 		return KW_CLAIM_CHAIN_CUT;
 	if (!kw_mandate_holds(facts->mandate))
@@ -67,6 +70,8 @@ static enum kw_source_state state_of(const struct kw_facts *facts, enum kw_claim
 	case KW_CLAIM_REFUSED:
 	case KW_CLAIM_BUSY:
 		return facts->reach == KW_REACH_UNTRIED ? KW_SOURCE_CONNECTING : KW_SOURCE_DOWN;
+	case KW_CLAIM_SILENT:
+		return KW_SOURCE_STALLED;
 	case KW_CLAIM_CHAIN_CUT:
 		return KW_SOURCE_DOWN;
 	case KW_CLAIM_UNCONFIRMED:
@@ -97,6 +102,7 @@ struct kw_claim kw_claim_judge(const struct kw_facts *facts, enum kw_completenes
 	assert(facts->missing <= facts->whole);
 	assert(claim.state != KW_SOURCE_LIVE || (facts->waiting == 0 && facts->missing == 0));
 	assert(claim.state != KW_SOURCE_LIVE || kw_mandate_holds(facts->mandate));
+	assert(claim.state != KW_SOURCE_LIVE || facts->silent_s == 0);
 	assert(claim.state != KW_SOURCE_SCANNING || facts->sweeps_ended == 0);
 	return claim;
 }
@@ -153,6 +159,12 @@ void kw_claim_explain(enum kw_claim_cause cause, const struct kw_facts *facts,
 			"the primary is busy with a script (BUSY) and answers nothing: waiting "
 			"until the script ends (or end it with SCRIPT KILL or FUNCTION KILL "
 			"there)");
+		break;
+	case KW_CLAIM_SILENT:
+		snprintf(reason, bytes,
+			"the primary has not answered for %llu s: it hangs, or a long command or "
+			"script runs there (look into its log, and at SLOWLOG GET)",
+			(unsigned long long)facts->silent_s);
 		break;
 	case KW_CLAIM_CHAIN_CUT:
 		snprintf(reason, bytes,

@@ -10,6 +10,9 @@
  * A table is not complete, and its state is not live, while the server that is followed is a
  * replica without its own primary: what it holds can be anything, or nothing.
  *
+ * Nor is it live while the primary does not answer (silence.h): what it does meanwhile is not
+ * known.
+ *
  * Nor is the state live while nobody confirms the server as the primary (mandate/mandate.h). If it
  * is a replica, its table is complete all the same, and ready for the moment of its promotion.
  *
@@ -91,6 +94,7 @@ struct kw_facts {
 	uint64_t too_large;    /* keys that the table can never hold */
 	enum kw_chain chain;
 	enum kw_script script;
+	uint64_t silent_s; /* the primary does not answer for so long (silence.h); 0: it does */
 	enum kw_mandate_state mandate;
 	enum kw_fence fence;
 	uint32_t beyond; /* a database with keys, from KW_DATABASES_MOST on; 0: none */
@@ -102,6 +106,7 @@ enum kw_claim_cause {
 	KW_CLAIM_NOT_CONNECTED,
 	KW_CLAIM_REFUSED, /* the same, because of what the server is, or what it forbids */
 	KW_CLAIM_BUSY,
+	KW_CLAIM_SILENT,
 	KW_CLAIM_CHAIN_CUT,
 	KW_CLAIM_UNCONFIRMED,
 	KW_CLAIM_HELD,

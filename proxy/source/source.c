@@ -50,6 +50,7 @@ static struct kw_facts facts_of(const struct kw_source *source)
 		.too_large = source->store.too_large.count,
 		.chain = kw_source_chain(source),
 		.script = script_of(source),
+		.silent_s = kw_silence_seconds(&source->silence),
 		.mandate = kw_source_mandate(source),
 		.fence = kw_source_fence(source),
 		.beyond = source->sweep.beyond,
@@ -233,17 +234,29 @@ void kw_source_published(struct kw_source *source)
 		kw_trace_published(&source->trace, kw_clock_us());
 }
 
+/* True: what is told of it changes. It is looked at in each turn, because nothing wakes for it. */
+static bool is_silence_told_otherwise(struct kw_source *source, uint64_t now_us)
+{
+	uint64_t since_us = UINT64_MAX;
+
+	if (kw_source_link_is_up(&source->link))
+		since_us = earliest(kw_redis_silent_since(source->link.data.redis),
+			kw_feed_silent_since(source->feed));
+	kw_silence_look(&source->silence, since_us, now_us);
+	return kw_silence_seconds(&source->silence) != source->state.facts.silent_s;
+}
+
 /* Once a loop turn, after all input of the turn was taken. */
 static void on_turn(void *arg)
 {
 	struct kw_source *source = arg;
 	bool wanted = kw_turn_take(&source->turn);
-	uint64_t now_us;
+	uint64_t now_us = kw_clock_us();
 
+	wanted |= is_silence_told_otherwise(source, now_us);
 	if (!wanted && source->answers == source->link.data.answers)
 		return;
 	source->answers = source->link.data.answers;
-	now_us = kw_clock_us();
 	kw_table_set_time(source->table, now_us);
 	kw_source_confirm(source); /* a term is told before its first record */
 	follow_history(source);

@@ -23,6 +23,8 @@
  * UNCONFIRMED: follows each and leads to each while connected; nobody confirms the server as the
  * primary (fence.h).
  *
+ * STALLED: follows each and leads to each while connected; the primary does not answer (silence.h).
+ *
  * HELD: as RECONCILING, but the scan missed so many keys that their deletion waits (brake.h).
  *
  * The source writes into the table and sets its facts; its owner publishes. Loop thread only.

@@ -20,6 +20,7 @@
 #include "source/link.h"
 #include "source/pause.h"
 #include "source/redial.h"
+#include "source/silence.h"
 #include "source/source.h"
 #include "source/state.h"
 #include "source/store.h"
@@ -62,6 +63,7 @@ struct kw_source {
 
 	enum kw_chain chain; /* as of the last turn */
 	bool unmended;       /* while the link is down: a doubt came, or was not mended before */
+	struct kw_silence silence;
 	struct kw_late late;
 	struct kw_source_pauses pauses;
 	struct kw_source_comparison comparison;

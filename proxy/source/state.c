@@ -10,7 +10,11 @@ static bool holds(const void *owner, int value)
 	bool up = facts->reach == KW_REACH_UP;
 	bool mending = facts->mending == KW_MENDING_UNDER_WAY;
 
-	if (up && (facts->script == KW_SCRIPT_BUSY || facts->chain == KW_CHAIN_CUT))
+	if (up && facts->script == KW_SCRIPT_BUSY)
+		return value == KW_SOURCE_DOWN;
+	if (up && facts->silent_s > 0)
+		return value == KW_SOURCE_STALLED;
+	if (up && facts->chain == KW_CHAIN_CUT)
 		return value == KW_SOURCE_DOWN;
 	if (up && !kw_mandate_holds(facts->mandate))
 		return value == KW_SOURCE_UNCONFIRMED;
@@ -36,12 +40,12 @@ static bool holds(const void *owner, int value)
 #define ANY_OTHER                                                                                  \
 	(KW_SM_TO(KW_SOURCE_LIVE) | KW_SM_TO(KW_SOURCE_RECONCILING) | KW_SM_TO(KW_SOURCE_FULL) |   \
 		KW_SM_TO(KW_SOURCE_DOWN) | KW_SM_TO(KW_SOURCE_HELD) |                              \
-		KW_SM_TO(KW_SOURCE_UNCONFIRMED))
+		KW_SM_TO(KW_SOURCE_UNCONFIRMED) | KW_SM_TO(KW_SOURCE_STALLED))
 
 static const struct kw_sm_state states[] = {
 	[KW_SOURCE_CONNECTING] = {"connecting",
 		KW_SM_TO(KW_SOURCE_SCANNING) | KW_SM_TO(KW_SOURCE_DOWN) |
-			KW_SM_TO(KW_SOURCE_UNCONFIRMED) |
+			KW_SM_TO(KW_SOURCE_UNCONFIRMED) | KW_SM_TO(KW_SOURCE_STALLED) |
 			KW_SM_TO(KW_SOURCE_RECONCILING), /* the table was kept */
 		KW_SM_INITIAL},
 	[KW_SOURCE_SCANNING] = {"scanning", ANY_OTHER},
@@ -51,9 +55,10 @@ static const struct kw_sm_state states[] = {
 	[KW_SOURCE_DOWN] = {"source_down", ANY_OTHER | KW_SM_TO(KW_SOURCE_SCANNING), KW_SM_FAILURE},
 	[KW_SOURCE_HELD] = {"held", ANY_OTHER | KW_SM_TO(KW_SOURCE_SCANNING)},
 	[KW_SOURCE_UNCONFIRMED] = {"unconfirmed", ANY_OTHER | KW_SM_TO(KW_SOURCE_SCANNING)},
+	[KW_SOURCE_STALLED] = {"stalled", ANY_OTHER | KW_SM_TO(KW_SOURCE_SCANNING)},
 };
 
-static const struct kw_sm_conf machine = {"source", states, KW_SOURCE_UNCONFIRMED + 1, holds};
+static const struct kw_sm_conf machine = {"source", states, KW_SOURCE_STATES, holds};
 
 void kw_state_init(struct kw_state *state)
 {
@@ -82,5 +87,5 @@ bool kw_state_update(
 
 const char *kw_state_name(enum kw_source_state state)
 {
-	return (unsigned)state <= KW_SOURCE_UNCONFIRMED ? states[state].name : "unknown";
+	return (unsigned)state < KW_SOURCE_STATES ? states[state].name : "unknown";
 }

@@ -98,6 +98,8 @@ static const char *trouble(enum kw_source_state source)
 		return "deletions wait for approval at its proxy";
 	case KW_SOURCE_UNCONFIRMED:
 		return "no majority confirms its server as the primary";
+	case KW_SOURCE_STALLED:
+		return "the primary does not answer its proxy";
 	case KW_SOURCE_CONNECTING:
 	case KW_SOURCE_SCANNING:
 		return "its proxy has not read the primary yet";

@@ -591,6 +591,13 @@ static void let_wait(struct kw_feed *feed, bool may)
 		kw_redis_read_by_timer(notify->events, may);
 }
 
+static uint64_t silent_since(const struct kw_feed *feed)
+{
+	const struct notify *notify = const_notify_of(feed);
+
+	return notify->events ? kw_redis_silent_since(notify->events) : UINT64_MAX;
+}
+
 static void turn(struct kw_feed *feed, uint64_t now_us)
 {
 	struct notify *notify = notify_of(feed);
@@ -686,8 +693,8 @@ static void notify_free(struct kw_feed *feed)
 }
 
 static const struct kw_feed_operations operations = {start, stop, is_stopped, barrier, order, look,
-	examine, let_wait, turn, ready_us, stored, emptied, server, databases, stats, permissions,
-	notify_free};
+	examine, let_wait, silent_since, turn, ready_us, stored, emptied, server, databases, stats,
+	permissions, notify_free};
 
 struct kw_feed *kw_notify_new(
 	const struct kw_feed_options *options, const struct kw_feed_handlers *handlers)

@@ -426,6 +426,17 @@ static void let_wait(struct kw_feed *feed, bool may)
 	kw_replication_let_wait(stream_of(feed)->replication, may);
 }
 
+/* An idle server sends nothing for long. It owes bytes only if it is further than the stream. */
+static uint64_t silent_since(const struct kw_feed *feed)
+{
+	const struct stream *stream = const_stream_of(feed);
+	const struct kw_offset *barrier = kw_awaited_offset(&stream->awaited, KW_AWAITED_BARRIER);
+
+	if (!kw_offset_is_ahead(barrier, kw_replication_offset(stream->replication)))
+		return UINT64_MAX;
+	return kw_replication_heard_us(stream->replication);
+}
+
 static void turn(struct kw_feed *feed, uint64_t now_us)
 {
 	struct stream *stream = stream_of(feed);
@@ -504,8 +515,8 @@ static void stream_free(struct kw_feed *feed)
 }
 
 static const struct kw_feed_operations operations = {start, stop, is_stopped, barrier, order, look,
-	examine, let_wait, turn, ready_us, stored, emptied, server, databases, stats, permissions,
-	stream_free};
+	examine, let_wait, silent_since, turn, ready_us, stored, emptied, server, databases, stats,
+	permissions, stream_free};
 
 struct kw_feed *kw_stream_feed_new(
 	const struct kw_feed_options *options, const struct kw_feed_handlers *handlers)

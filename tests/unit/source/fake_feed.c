@@ -64,6 +64,11 @@ static void let_wait(struct kw_feed *feed, bool may)
 	fake_feed.waits = may ? FAKE_WAITS : FAKE_READS_AT_ONCE;
 }
 
+static uint64_t silent_since(const struct kw_feed *feed)
+{
+	return fake_feed.silent_us > 0 ? fake_feed.silent_us : UINT64_MAX;
+}
+
 static void turn(struct kw_feed *feed, uint64_t now_us)
 {
 	if (fake_feed.barriers == FAKE_PASS && fake_feed.examinations_owed > 0)
@@ -116,8 +121,8 @@ static void feed_free(struct kw_feed *feed)
 }
 
 static const struct kw_feed_operations operations = {start, stop, is_stopped, barrier, order, look,
-	examine, let_wait, turn, ready_us, stored, emptied, server, databases, stats, permissions,
-	feed_free};
+	examine, let_wait, silent_since, turn, ready_us, stored, emptied, server, databases, stats,
+	permissions, feed_free};
 
 struct kw_feed *fake_feed_new(
 	const struct kw_feed_options *options, const struct kw_feed_handlers *handlers)

@@ -35,6 +35,7 @@
 			reconciling: "Wait: agents keep what they have. If it comes again and again, the reason says who causes it.",
 			table_full: "Raise table.max_bytes: keywakectl config set table.max_bytes 16GiB.",
 			held: "Nothing is deleted. Look whether the primary came back empty; then keywakectl approve.",
+			stalled: "Look at the primary: its log, and SLOWLOG GET there. Restart it if it hangs.",
 			unconfirmed: "Nothing, if the proxy of the new primary is live. Otherwise see mandate in keywakectl status.",
 		},
 		agent: {
