@@ -175,9 +175,11 @@ static inline bool kw_agent_runs(const struct kw_agent *agent)
 
 /*
  * How far the local data lag the primary: the time since the oldest head that is not applied was
- * seen, and the proxy's own lag. It is 0 when all is applied and the proxy keeps up.
+ * seen, and the proxy's own lag. It is 0 when all is applied and the proxy keeps up. It grows while
+ * the primary or the proxy is gone. KW_LEVEL_LAG_UNKNOWN: the proxy does not know its own.
  */
 uint64_t kw_agent_lag_us(const struct kw_agent *agent, uint64_t now_us);
+uint64_t kw_agent_source_lag_us(const struct kw_agent *agent, uint64_t now_us);
 
 /* 0..1: how much of the data is there; 1 only when level. */
 double kw_agent_progress(const struct kw_agent *agent);

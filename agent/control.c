@@ -81,6 +81,13 @@ static json_t *apply_json(struct kw_pair *pair)
 	return json;
 }
 
+static json_t *lag_json(const struct kw_agent *agent, uint64_t now_us)
+{
+	uint64_t lag_us = kw_agent_lag_us(agent, now_us);
+
+	return lag_us == KW_LEVEL_LAG_UNKNOWN ? json_null() : json_real((double)lag_us / 1000.0);
+}
+
 static json_t *status_json(struct kw_agent_daemon *daemon)
 {
 	const struct kw_agent *agent = daemon->agent;
@@ -90,17 +97,17 @@ static json_t *status_json(struct kw_agent_daemon *daemon)
 	bool up = kw_follow_up(follow);
 
 	return json_pack(
-		"{s:s,s:o,s:s,s:I,s:I,s:I,s:I,s:f,s:f,s:s,s:s,s:I,s:o,s:I,s:b,s:s,s:o,s:s,s:o,"
+		"{s:s,s:o,s:s,s:I,s:I,s:I,s:I,s:o,s:f,s:s,s:s,s:I,s:o,s:I,s:b,s:s,s:o,s:s,s:o,"
 		"s:I,s:I,s:I}",
 		"state", kw_sm_name(&agent->sm), "reason", kw_json_text(agent->reason), "name",
 		daemon->target.name, "epoch",
 		(json_int_t)(up ? follow->superblock.epoch : sync->epoch), "applied_version",
 		(json_int_t)sync->progress.applied, "head_version",
 		(json_int_t)agent->follow.superblock.version, "lag_versions",
-		(json_int_t)lag_versions(agent), "lag_ms",
-		(double)kw_agent_lag_us(agent, now) / 1000.0, "progress", kw_agent_progress(agent),
-		"proxy", follow->proxy, "transport", kw_carrier_name(follow->address.carrier),
-		"quarantined", (json_int_t)kw_quarantine_count(&agent->quarantine), "quarantine",
+		(json_int_t)lag_versions(agent), "lag_ms", lag_json(agent, now), "progress",
+		kw_agent_progress(agent), "proxy", follow->proxy, "transport",
+		kw_carrier_name(follow->address.carrier), "quarantined",
+		(json_int_t)kw_quarantine_count(&agent->quarantine), "quarantine",
 		quarantine_json(&agent->quarantine), "fresh_us",
 		(json_int_t)(kw_sync_phase(sync) == KW_SYNC_TAIL ? sync->progress.fresh_us : 0),
 		"paused", (int)(sync->intake == KW_SYNC_INTAKE_PAUSED), "mode",
@@ -272,7 +279,7 @@ static void on_lag(void *arg, struct kw_rpc_call *call, const json_t *params)
 		.idle_us = follow->options.idle_us,
 		.busy = follow->options.busy,
 		.woken = follow->info.wakes,
-		.behind_us = kw_level_source_lag_us(&follow->superblock),
+		.behind_us = kw_agent_source_lag_us(agent, kw_clock_us()),
 		.skew_us = follow->skew_us,
 		.carrier = kw_carrier_name(follow->address.carrier),
 		.window = (uint64_t)kw_config_integer(config, "apply.window_bytes"),

@@ -27,7 +27,8 @@ const struct kw_figure kw_agent_figure_table[] = {
 	GAUGE(held_of, "of so many local keys, 0: none waits"),
 	GAUGE(head_version, "newest version seen at the proxy"),
 	GAUGE(applied_version, "version up to which all is applied"),
-	GAUGE(behind_seconds, "age of the oldest change not yet applied"),
+	GAUGE(behind_seconds, "age of the oldest change that may not be applied yet, by all that "
+			      "is known; NaN: it is not known"),
 	GAUGE(progress, "share of the data that is there, 1 once level"),
 	GAUGE(proven_equal_seconds,
 		"age of the oldest comparison of the audit; inf until every key was compared"),
@@ -83,6 +84,13 @@ const struct kw_figure kw_agent_figure_table[] = {
 	{0},
 };
 
+static double behind_seconds(const struct kw_agent *agent)
+{
+	uint64_t lag_us = kw_agent_lag_us(agent, kw_clock_us());
+
+	return lag_us == KW_LEVEL_LAG_UNKNOWN ? (double)NAN : (double)lag_us / 1e6;
+}
+
 void kw_agent_collect(const struct kw_agent *agent, struct kw_agent_figures *figures)
 {
 	const struct kw_reader_stats *reader = kw_reader_stats(agent->follow.reader);
@@ -116,7 +124,7 @@ void kw_agent_collect(const struct kw_agent *agent, struct kw_agent_figures *fig
 		.held_of = agent->sync.brake.finding.keys,
 		.head_version = agent->follow.superblock.version,
 		.applied_version = agent->sync.progress.applied,
-		.behind_seconds = (double)kw_agent_lag_us(agent, kw_clock_us()) / 1e6,
+		.behind_seconds = behind_seconds(agent),
 		.progress = kw_agent_progress(agent),
 		.quarantined = kw_quarantine_count(&agent->quarantine),
 		.window_bytes_used = kw_pair_progress(agent->pair)->window_bytes,

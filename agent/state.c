@@ -274,6 +274,7 @@ static void say_silent(struct words *words, const struct kw_agent *agent, uint64
 static void say_proxy(
 	struct words *words, const struct kw_agent *agent, enum kw_reason reason, uint64_t now_us)
 {
+	const struct kw_superblock *superblock = &agent->follow.superblock;
 	uint64_t equal_us = agent->sync.progress.equal_us;
 
 	if (reason == KW_REASON_DAMAGED)
@@ -283,10 +284,12 @@ static void say_proxy(
 	if (reason == KW_REASON_PROXY_SILENT)
 		say_silent(words, agent, now_us);
 	if (reason == KW_REASON_TABLE_BEHIND)
-		say(words,
-			"the proxy's table is %" PRIu64 " ms behind the primary: keys change there "
-			"faster than they are fetched (see pace and dirty_keys of the proxy)",
-			kw_level_source_lag_us(&agent->follow.superblock) / 1000);
+		say(words, "the proxy's table is %" PRIu64 " ms behind the primary: %s",
+			kw_level_source_lag_us(superblock, 0) / 1000,
+			kw_level_moves(superblock)
+				? "keys change there faster than they are fetched (see pace and "
+				  "dirty_keys of the proxy)"
+				: "nothing has come from there since (see the proxy's status)");
 	if (reason == KW_REASON_BEHIND)
 		say(words, "%" PRIu64 " ms behind the proxy",
 			equal_us ? (now_us - equal_us) / 1000 : 0);
@@ -449,14 +452,24 @@ void kw_agent_doubt(struct kw_agent *agent, uint64_t now_us)
 		kw_agent_evaluate(agent, now_us);
 }
 
+uint64_t kw_agent_source_lag_us(const struct kw_agent *agent, uint64_t now_us)
+{
+	uint64_t heard_us = agent->follow.heartbeat_us;
+
+	return kw_level_source_lag_us(
+		&agent->follow.superblock, now_us > heard_us ? now_us - heard_us : 0);
+}
+
 uint64_t kw_agent_lag_us(const struct kw_agent *agent, uint64_t now_us)
 {
 	uint64_t since = kw_progress_waiting_since(&agent->sync.progress);
+	uint64_t source_us = kw_agent_source_lag_us(agent, now_us);
 
+	if (source_us == KW_LEVEL_LAG_UNKNOWN)
+		return KW_LEVEL_LAG_UNKNOWN;
 	if (since == 0 || (agent->sync.head_since_us && agent->sync.head_since_us < since))
 		since = agent->sync.head_since_us;
-	return (since && now_us > since ? now_us - since : 0) +
-	       kw_level_source_lag_us(&agent->follow.superblock);
+	return (since && now_us > since ? now_us - since : 0) + source_us;
 }
 
 double kw_agent_progress(const struct kw_agent *agent)

@@ -253,11 +253,14 @@ static json_t *session_json(const struct kw_session_info *s)
 	json_t *passed = s->progress.passed == UINT64_MAX
 				 ? json_null()
 				 : json_integer((json_int_t)s->progress.passed);
-	json_t *json = json_pack("{s:I,s:s,s:s,s:s,s:s,s:s,s:o,s:I,s:f,s:i,s:I}", "id",
+	uint64_t lag_us = s->progress.lag_us;
+	json_t *json = json_pack("{s:I,s:s,s:s,s:s,s:s,s:s,s:o,s:I,s:o,s:i,s:I}", "id",
 		(json_int_t)s->id, "name", s->name, "carrier", kw_carrier_name(s->carrier),
 		"device", s->device, "peer", s->peer, "state",
 		s->reported ? s->progress.state : "joining", "passed", passed, "applied",
-		(json_int_t)s->progress.applied, "lag_ms", (double)s->progress.lag_us / 1000.0,
+		(json_int_t)s->progress.applied, "lag_ms",
+		s->reported && lag_us != UINT64_MAX ? json_real((double)lag_us / 1000.0)
+						    : json_null(),
 		"depth", (int)s->depth, "connected_us", (json_int_t)s->connected_us);
 
 	json_object_set_new(json, "key", json_string(s->identity.key_id));

@@ -6,7 +6,9 @@
 #include "control/config/keys.h"
 #include "remote/rdma/counts.h"
 
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define GAUGE(member, name, doc) KW_GAUGE(struct kw_proxy_figures, member, name, doc)
 #define COUNTER(member, name, doc) KW_COUNTER(struct kw_proxy_figures, member, name, doc)
@@ -163,51 +165,55 @@ static void add_agent_states(
 	}
 }
 
-/* A figure of each agent; UINT64_MAX: it is not known, and left out. */
+/* A figure of each agent; NaN: it is not known. A counter is left out then: NaN spoils a rate(). */
 struct agent_figure {
 	const char *name, *type, *doc;
-	uint64_t (*value)(const struct kw_session_info *info);
-	double scale;
+	double (*value)(const struct kw_session_info *info);
 };
 
-static uint64_t lag_of(const struct kw_session_info *s)
+static double known(uint64_t value)
 {
-	return s->reported ? s->progress.lag_us : UINT64_MAX;
+	return value == UINT64_MAX ? (double)NAN : (double)value;
 }
 
-static uint64_t applied_of(const struct kw_session_info *s)
+static double lag_of(const struct kw_session_info *s)
 {
-	return s->reported ? s->progress.applied : UINT64_MAX;
+	return s->reported ? known(s->progress.lag_us) / 1e6 : (double)NAN;
 }
 
-static uint64_t reads_of(const struct kw_session_info *s)
+static double applied_of(const struct kw_session_info *s)
 {
-	return s->reads;
+	return s->reported ? (double)s->progress.applied : (double)NAN;
 }
 
-static uint64_t bytes_of(const struct kw_session_info *s)
+static double reads_of(const struct kw_session_info *s)
 {
-	return s->bytes;
+	return known(s->reads);
 }
 
-static uint64_t wire_bytes_of(const struct kw_session_info *s)
+static double bytes_of(const struct kw_session_info *s)
 {
-	return s->wire_bytes == UINT64_MAX ? 0 : s->wire_bytes;
+	return known(s->bytes);
+}
+
+static double wire_bytes_of(const struct kw_session_info *s)
+{
+	return s->wire_bytes == UINT64_MAX ? 0 : (double)s->wire_bytes;
 }
 
 static const struct agent_figure agent_figures[] = {
-	{"agent_lag_seconds", "gauge", "age of the oldest change that an agent has not applied",
-		lag_of, 1e-6},
-	{"agent_applied_version", "gauge", "version up to which an agent has applied all",
-		applied_of, 1},
-	{"agent_reads_total", "counter", "READs of an agent; absent until it told them", reads_of,
-		1},
+	{"agent_lag_seconds", "gauge",
+		"age of the oldest change that an agent may not have applied; NaN: it is not known",
+		lag_of},
+	{"agent_applied_version", "gauge",
+		"version up to which an agent has applied all; NaN until it told", applied_of},
+	{"agent_reads_total", "counter", "READs of an agent; absent until it told them", reads_of},
 	{"agent_read_bytes_total", "counter", "bytes that an agent read; absent until it told them",
-		bytes_of, 1},
+		bytes_of},
 	{"agent_wire_bytes_total", "counter",
 		"bytes sent to an agent for its READs over tcp, as they went: with headers, and "
 		"perhaps compressed; 0 over shm and rdma",
-		wire_bytes_of, 1},
+		wire_bytes_of},
 };
 
 static void add_agents(const struct kw_metrics *metrics, const struct kw_proxy *proxy)
@@ -219,16 +225,17 @@ static void add_agents(const struct kw_metrics *metrics, const struct kw_proxy *
 	add_agent_states(metrics, infos, count);
 	for (size_t f = 0; f < sizeof agent_figures / sizeof *agent_figures; f++) {
 		const struct agent_figure *figure = &agent_figures[f];
+		bool is_counter = strcmp(figure->type, "counter") == 0;
 
 		kw_metrics_family(metrics, figure->name, figure->type, figure->doc);
 		for (int i = 0; i < count; i++) {
-			uint64_t value = figure->value(&infos[i]);
+			double value = figure->value(&infos[i]);
 			char labels[KW_METRICS_LABELS];
 
+			if (is_counter && isnan(value))
+				continue;
 			label_agent(&infos[i], labels);
-			if (value != UINT64_MAX)
-				kw_metrics_sample(metrics, figure->name, labels,
-					(double)value * figure->scale);
+			kw_metrics_sample(metrics, figure->name, labels, value);
 		}
 	}
 	free(infos);

@@ -34,13 +34,15 @@ static json_t *status_json(const struct kw_gateway *gateway, const struct kw_get
 {
 	const struct kw_follow *follow = kw_gets_follow(gateway->gets);
 	const bool error_known = sight->clock_error_us != UINT64_MAX;
+	const bool age_known = sight->age_us != KW_SIGHT_AGE_UNKNOWN;
 
 	return json_pack(
-		"{s:s,s:o,s:s,s:I,s:I,s:I,s:f,s:o,s:s,s:s,s:s,s:i,s:I,s:o,s:o,s:o,s:o,s:o,s:I}",
+		"{s:s,s:o,s:s,s:I,s:I,s:I,s:o,s:o,s:s,s:s,s:s,s:i,s:I,s:o,s:o,s:o,s:o,s:o,s:I}",
 		"state", kw_gateway_state_name(sight->state), "reason", kw_json_text(sight->why),
 		"name", gateway->target.name, "epoch", (json_int_t)sight->epoch, "head_version",
 		(json_int_t)sight->version, "fresh_us", (json_int_t)sight->fresh_us, "age_ms",
-		(double)sight->age_us / 1000.0, "clock_error_us",
+		age_known ? json_real((double)sight->age_us / 1000.0) : json_null(),
+		"clock_error_us",
 		error_known ? json_integer((json_int_t)sight->clock_error_us) : json_null(),
 		"proxy", follow->proxy, "transport", kw_carrier_name(follow->address.carrier),
 		"device", kw_follow_up(follow) ? follow->info.device : "", "depth",
@@ -88,7 +90,7 @@ static void get_ready(void *arg, struct kw_http_readiness *readiness)
 	readiness->ready = sight.state == KW_GATEWAY_SERVING;
 	readiness->state = kw_gateway_state_name(sight.state);
 	snprintf(readiness->reason, sizeof readiness->reason, "%s", sight.why);
-	if (sight.state == KW_GATEWAY_SERVING || sight.age_us > 0)
+	if (sight.age_us != KW_SIGHT_AGE_UNKNOWN)
 		readiness->lag_us = sight.age_us;
 }
 

@@ -69,7 +69,7 @@ const struct kw_figure kw_gateway_figure_table[] = {
 
 static double age_seconds(const struct kw_gets_sight *sight)
 {
-	bool known = sight->state == KW_GATEWAY_SERVING || sight->age_us > 0;
+	bool known = sight->age_us != KW_SIGHT_AGE_UNKNOWN;
 
 	return known ? (double)sight->age_us / 1e6 : (double)INFINITY;
 }

@@ -5,15 +5,25 @@
  * no lag.
  */
 #define BARRIER_US 200000
+/* The same of its heartbeats, which a busy host can delay. */
+#define HEARTBEAT_US 300000
 
-uint64_t kw_level_source_lag_us(const struct kw_superblock *superblock)
+static uint64_t beyond(uint64_t us, uint64_t limit_us)
 {
-	uint64_t known_us = superblock->fresh_us + BARRIER_US;
+	return us > limit_us ? us - limit_us : 0;
+}
 
-	/* Both moments are of the proxy's clock, so skew and steps of ours do not matter. */
-	if (superblock->source_state != KW_SOURCE_LIVE || superblock->fresh_us == 0)
-		return 0;
-	return superblock->heartbeat_us > known_us ? superblock->heartbeat_us - known_us : 0;
+/* Both moments are of the proxy's clock, so skew and steps of ours do not matter. */
+static uint64_t age_us(const struct kw_superblock *superblock)
+{
+	return beyond(superblock->heartbeat_us, superblock->fresh_us);
+}
+
+uint64_t kw_level_source_lag_us(const struct kw_superblock *superblock, uint64_t silent_us)
+{
+	if (superblock->fresh_us == 0)
+		return KW_LEVEL_LAG_UNKNOWN;
+	return beyond(age_us(superblock), BARRIER_US) + beyond(silent_us, HEARTBEAT_US);
 }
 
 enum kw_level_table kw_level_table(const struct kw_superblock *superblock, uint64_t warm_lag_us)
@@ -22,5 +32,11 @@ enum kw_level_table kw_level_table(const struct kw_superblock *superblock, uint6
 		return KW_TABLE_INCOMPLETE;
 	if (superblock->fresh_us == 0)
 		return KW_TABLE_UNFRESH;
-	return kw_level_source_lag_us(superblock) > warm_lag_us ? KW_TABLE_BEHIND : KW_TABLE_FRESH;
+	return kw_level_source_lag_us(superblock, 0) > warm_lag_us ? KW_TABLE_BEHIND
+								   : KW_TABLE_FRESH;
+}
+
+bool kw_level_moves(const struct kw_superblock *superblock)
+{
+	return beyond(superblock->published_us, superblock->fresh_us) > age_us(superblock) / 2;
 }

@@ -6,13 +6,18 @@
 
 #include "table/layout.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
+#define KW_LEVEL_LAG_UNKNOWN UINT64_MAX
+
 /*
- * Only what exceeds the interval of the proxy's own freshness barrier counts. 0 while the proxy
- * keeps up, and in a state that itself says that it does not.
+ * As of now, whatever state the source is in: a primary or a proxy that is gone makes it grow.
+ * silent_us: the proxy's heartbeat moved last so long ago, by our clock. Only what exceeds the
+ * interval of the proxy's own freshness barrier, and that of its heartbeats, counts: 0 while the
+ * proxy keeps up. KW_LEVEL_LAG_UNKNOWN: the proxy does not know how fresh its table is.
  */
-uint64_t kw_level_source_lag_us(const struct kw_superblock *superblock);
+uint64_t kw_level_source_lag_us(const struct kw_superblock *superblock, uint64_t silent_us);
 
 /* How fresh the table is, for a replica whose lag must be at most warm_lag_us. */
 enum kw_level_table {
@@ -22,6 +27,13 @@ enum kw_level_table {
 	KW_TABLE_FRESH,
 };
 
+/* As of the superblock. */
 enum kw_level_table kw_level_table(const struct kw_superblock *superblock, uint64_t warm_lag_us);
+
+/*
+ * Of a table that is behind: did changes come long after the moment up to which it is fresh? Then
+ * keys change faster than the proxy fetches them. Otherwise nothing comes from the primary.
+ */
+bool kw_level_moves(const struct kw_superblock *superblock);
 
 #endif

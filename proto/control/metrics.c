@@ -28,7 +28,9 @@ void kw_metrics_sample(
 	const struct kw_metrics *metrics, const char *name, const char *labels, double value)
 {
 	begin_sample(metrics, name, labels);
-	if (isinf(value))
+	if (isnan(value))
+		kw_buffer_printf(metrics->text, "NaN\n");
+	else if (isinf(value))
 		kw_buffer_printf(metrics->text, "%cInf\n", value > 0 ? '+' : '-');
 	else
 		kw_buffer_printf(metrics->text, "%.*g\n", DIGITS, value);

@@ -68,7 +68,8 @@ struct kw_frame_read {
 
 struct kw_frame_report {
 	struct kw_frame_header header;
-	uint64_t passed, applied, lag_us;
+	uint64_t passed, applied;
+	uint64_t lag_us; /* all ones: not known */
 	uint64_t reads, bytes;
 	char state[KW_STATE_BYTES]; /* printable, ends in a zero byte */
 	uint16_t ticket; /* wanted; 0: none. Proxies without tickets take it for more of state */

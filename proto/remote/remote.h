@@ -209,7 +209,7 @@ void kw_remote_set_extents(struct kw_remote *remote, const struct kw_extent *ext
 struct kw_remote_progress {
 	uint64_t passed;  /* version; a bootstrapping agent has passed its snapshot's version */
 	uint64_t applied; /* version */
-	uint64_t lag_us;
+	uint64_t lag_us;  /* UINT64_MAX: it is not known */
 	char state[KW_STATE_BYTES]; /* the agent's state, for agents.list */
 	uint16_t ticket;            /* it waits for this one (layout.h); 0: for none */
 	uint64_t reads, bytes; /* READs that ended well: the proxy cannot count one-sided ones */

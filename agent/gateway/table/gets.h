@@ -165,7 +165,7 @@ struct kw_gets_sight {
 			      clock) */
 	uint64_t now_us;   /* the proxy's clock; 0: unknown */
 	uint64_t clock_error_us; /* how far it can be ahead of that; UINT64_MAX: unknown */
-	uint64_t age_us;         /* of the table; 0: unknown */
+	uint64_t age_us;         /* of the table; KW_SIGHT_AGE_UNKNOWN */
 };
 void kw_gets_sight(const struct kw_gets *gets, struct kw_gets_sight *sight);
 /* May requests go to the primary now? Of the last superblock, also between two connections. */

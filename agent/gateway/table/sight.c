@@ -9,28 +9,34 @@ static struct kw_sight_verdict say(
 	return (struct kw_sight_verdict){state, reason, age_us};
 }
 
+/* The estimate of the proxy's clock can be a little behind it. */
+static uint64_t age_of(const struct kw_sight_facts *facts)
+{
+	if (!facts->seen || facts->fresh_us == 0 || facts->fresh_us > facts->heartbeat_us)
+		return KW_SIGHT_AGE_UNKNOWN;
+	return facts->now_us > facts->fresh_us ? facts->now_us - facts->fresh_us : 0;
+}
+
 struct kw_sight_verdict kw_sight_judge(const struct kw_sight_facts *facts)
 {
-	uint64_t age_us;
+	uint64_t age_us = age_of(facts);
 
 	if (facts->link == KW_SIGHT_HOPELESS)
-		return say(KW_GATEWAY_FAILED, KW_SIGHT_REFUSED, 0);
+		return say(KW_GATEWAY_FAILED, KW_SIGHT_REFUSED, age_us);
 	if (facts->link == KW_SIGHT_AWAY)
-		return say(KW_GATEWAY_CONNECTING, KW_SIGHT_UNCONNECTED, 0);
+		return say(KW_GATEWAY_CONNECTING, KW_SIGHT_UNCONNECTED, age_us);
 	if (!facts->seen)
-		return say(KW_GATEWAY_CONNECTING, KW_SIGHT_UNSEEN, 0);
+		return say(KW_GATEWAY_CONNECTING, KW_SIGHT_UNSEEN, age_us);
 	if (facts->term == KW_TERM_UNCONFIRMED || facts->source == KW_SOURCE_UNCONFIRMED)
-		return say(KW_GATEWAY_STALE, KW_SIGHT_UNCONFIRMED, 0);
+		return say(KW_GATEWAY_STALE, KW_SIGHT_UNCONFIRMED, age_us);
 	if (facts->term == KW_TERM_DEPOSED)
-		return say(KW_GATEWAY_STALE, KW_SIGHT_DEPOSED, 0);
+		return say(KW_GATEWAY_STALE, KW_SIGHT_DEPOSED, age_us);
 	if (facts->term == KW_TERM_UNFENCED)
-		return say(KW_GATEWAY_STALE, KW_SIGHT_UNFENCED, 0);
+		return say(KW_GATEWAY_STALE, KW_SIGHT_UNFENCED, age_us);
 	if (!facts->complete)
-		return say(KW_GATEWAY_LOADING, KW_SIGHT_INCOMPLETE, 0);
-	if (facts->fresh_us == 0 || facts->fresh_us > facts->heartbeat_us)
-		return say(KW_GATEWAY_STALE, KW_SIGHT_UNFRESH, 0);
-	/* The estimate of the proxy's clock can be a little behind it. */
-	age_us = facts->now_us > facts->fresh_us ? facts->now_us - facts->fresh_us : 0;
+		return say(KW_GATEWAY_LOADING, KW_SIGHT_INCOMPLETE, age_us);
+	if (age_us == KW_SIGHT_AGE_UNKNOWN)
+		return say(KW_GATEWAY_STALE, KW_SIGHT_UNFRESH, age_us);
 	if (age_us > facts->max_staleness_us)
 		return say(KW_GATEWAY_STALE, KW_SIGHT_OLD, age_us);
 	return say(KW_GATEWAY_SERVING, KW_SIGHT_NONE, age_us);

@@ -47,7 +47,7 @@ enum kw_sight_link {
 
 struct kw_sight_facts {
 	enum kw_sight_link link;
-	bool seen; /* UP: a superblock was read through this connection. Of it: */
+	bool seen; /* a superblock was read through this connection, or the one before. Of it: */
 	bool complete;
 	enum kw_source_state source;
 	enum kw_term_standing term; /* of its mandate, to the highest term that was seen */
@@ -71,10 +71,12 @@ enum kw_sight_reason {
 	KW_SIGHT_OLD,
 };
 
+#define KW_SIGHT_AGE_UNKNOWN UINT64_MAX
+
 struct kw_sight_verdict {
 	enum kw_gateway_state state;
 	enum kw_sight_reason reason;
-	uint64_t age_us; /* of the table; 0 while that is unknown */
+	uint64_t age_us; /* of the table, also if its proxy is gone; or KW_SIGHT_AGE_UNKNOWN */
 };
 
 struct kw_sight_verdict kw_sight_judge(const struct kw_sight_facts *facts);

@@ -217,49 +217,61 @@ static void only_an_answer_to_the_question_says_that_all_was_kept(void **state)
 	assert_false(kw_debt_kept(&debt, 9));
 }
 
+#define AT(second) ((second)*SECOND_US)
+/* A table that was fresh then, as told now. */
+#define TABLE(state, fresh, now)                                                                   \
+	{                                                                                          \
+		.complete = true, .source_state = KW_SOURCE_##state, .fresh_us = (fresh),          \
+		.heartbeat_us = (now)                                                              \
+	}
+#define UNKNOWN KW_LEVEL_LAG_UNKNOWN
+
 static const struct {
 	struct kw_superblock superblock;
+	uint64_t silent_us;
 	uint64_t lag_us;
 	enum kw_level_table table; /* with a warm lag of one second */
 } tables[] = {
-	{{.complete = false, .source_state = KW_SOURCE_LIVE, .heartbeat_us = 9 * SECOND_US}, 0,
+	{{.complete = false, .source_state = KW_SOURCE_LIVE, .heartbeat_us = AT(9)}, 0, UNKNOWN,
 		KW_TABLE_INCOMPLETE},
-	{{.complete = true, .source_state = KW_SOURCE_LIVE, .heartbeat_us = 9 * SECOND_US}, 0,
-		KW_TABLE_UNFRESH},
-	{{.complete = true,
-		 .source_state = KW_SOURCE_LIVE,
-		 .fresh_us = 8900000,
-		 .heartbeat_us = 9 * SECOND_US},
-		0, KW_TABLE_FRESH},
-	{{.complete = true,
-		 .source_state = KW_SOURCE_LIVE,
-		 .fresh_us = 8 * SECOND_US,
-		 .heartbeat_us = 9 * SECOND_US},
-		800000, KW_TABLE_FRESH},
-	{{.complete = true,
-		 .source_state = KW_SOURCE_LIVE,
-		 .fresh_us = 7 * SECOND_US,
-		 .heartbeat_us = 9 * SECOND_US},
-		1800000, KW_TABLE_BEHIND},
-	/* Another state than LIVE says by itself that the table is not up to date. */
-	{{.complete = true,
-		 .source_state = KW_SOURCE_DOWN,
-		 .fresh_us = 7 * SECOND_US,
-		 .heartbeat_us = 9 * SECOND_US},
-		0, KW_TABLE_FRESH},
-	{{.complete = true,
-		 .source_state = KW_SOURCE_LIVE,
-		 .fresh_us = 9 * SECOND_US,
-		 .heartbeat_us = 7 * SECOND_US},
-		0, KW_TABLE_FRESH},
+	{TABLE(LIVE, 0, AT(9)), 0, UNKNOWN, KW_TABLE_UNFRESH},
+	{TABLE(LIVE, 8900000, AT(9)), 0, 0, KW_TABLE_FRESH},
+	{TABLE(LIVE, AT(8), AT(9)), 0, 800000, KW_TABLE_FRESH},
+	{TABLE(LIVE, AT(7), AT(9)), 0, 1800000, KW_TABLE_BEHIND},
+	{TABLE(LIVE, AT(9), AT(7)), 0, 0, KW_TABLE_FRESH},
+	/* Whatever the source does, time goes on. */
+	{TABLE(DOWN, AT(7), AT(9)), 0, 1800000, KW_TABLE_BEHIND},
+	{TABLE(STALLED, AT(7), AT(9)), 0, 1800000, KW_TABLE_BEHIND},
+	{TABLE(HELD, AT(7), AT(9)), 0, 1800000, KW_TABLE_BEHIND},
+	{TABLE(UNCONFIRMED, AT(7), AT(9)), 0, 1800000, KW_TABLE_BEHIND},
+	{TABLE(FULL, AT(7), AT(9)), 0, 1800000, KW_TABLE_BEHIND},
+	{TABLE(RECONCILING, AT(7), AT(9)), 0, 1800000, KW_TABLE_BEHIND},
+	{TABLE(RECONCILING, 0, AT(9)), 0, UNKNOWN, KW_TABLE_UNFRESH},
+	/* And also while the proxy tells nothing. */
+	{TABLE(LIVE, 8900000, AT(9)), 250000, 0, KW_TABLE_FRESH},
+	{TABLE(LIVE, 8900000, AT(9)), 2300000, 2000000, KW_TABLE_FRESH},
+	{TABLE(DOWN, AT(7), AT(9)), 2300000, 3800000, KW_TABLE_BEHIND},
+	{TABLE(LIVE, 0, AT(9)), 2300000, UNKNOWN, KW_TABLE_UNFRESH},
 };
 
 static void a_table_is_behind_by_more_than_its_barrier(void **state)
 {
 	for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
-		assert_int_equal(kw_level_source_lag_us(&tables[i].superblock), tables[i].lag_us);
+		assert_int_equal(kw_level_source_lag_us(&tables[i].superblock, tables[i].silent_us),
+			tables[i].lag_us);
 		assert_int_equal(kw_level_table(&tables[i].superblock, SECOND_US), tables[i].table);
 	}
+}
+
+static void changes_that_come_late_tell_a_slow_proxy_from_a_silent_primary(void **state)
+{
+	struct kw_superblock table = TABLE(LIVE, AT(7), AT(9));
+
+	assert_false(kw_level_moves(&table)); /* nothing was ever published */
+	table.published_us = 7100000;         /* what was under way when the primary fell silent */
+	assert_false(kw_level_moves(&table));
+	table.published_us = 8900000;
+	assert_true(kw_level_moves(&table));
 }
 
 int main(void)
@@ -275,6 +287,7 @@ int main(void)
 		cmocka_unit_test(owed_values_wait_for_what_was_handed_on_after_them),
 		cmocka_unit_test(only_an_answer_to_the_question_says_that_all_was_kept),
 		cmocka_unit_test(a_table_is_behind_by_more_than_its_barrier),
+		cmocka_unit_test(changes_that_come_late_tell_a_slow_proxy_from_a_silent_primary),
 	};
 
 	return cmocka_run_group_tests_name("agent-debt", tests, NULL, NULL);

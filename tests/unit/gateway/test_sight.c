@@ -12,6 +12,7 @@
 
 #define NOW 1000000000
 #define MOST 1000000
+#define UNKNOWN KW_SIGHT_AGE_UNKNOWN
 /* Connected to a proxy whose table is whole and 20 ms old. */
 #define GOOD                                                                                       \
 	.link = KW_SIGHT_UP, .seen = true, .complete = true, .source = KW_SOURCE_LIVE,             \
@@ -27,40 +28,45 @@ static const struct {
 } cases[] = {
 	{{GOOD}, KW_GATEWAY_SERVING, KW_SIGHT_NONE, 20000},
 
-	/* The connection comes first: what was seen through another one does not count. */
-	{{GOOD, .link = KW_SIGHT_HOPELESS}, KW_GATEWAY_FAILED, KW_SIGHT_REFUSED, 0},
-	{{GOOD, .link = KW_SIGHT_AWAY}, KW_GATEWAY_CONNECTING, KW_SIGHT_UNCONNECTED, 0},
-	{{GOOD, .seen = false}, KW_GATEWAY_CONNECTING, KW_SIGHT_UNSEEN, 0},
+	/* The connection comes first. How old the table is by now is known all the same. */
+	{{GOOD, .link = KW_SIGHT_HOPELESS}, KW_GATEWAY_FAILED, KW_SIGHT_REFUSED, 20000},
+	{{GOOD, .link = KW_SIGHT_AWAY}, KW_GATEWAY_CONNECTING, KW_SIGHT_UNCONNECTED, 20000},
+	{{GOOD, .seen = false}, KW_GATEWAY_CONNECTING, KW_SIGHT_UNSEEN, UNKNOWN},
 
 	/* A table whose server is not confirmed as the primary is stale at once, however young. */
-	{{GOOD, .source = KW_SOURCE_UNCONFIRMED}, KW_GATEWAY_STALE, KW_SIGHT_UNCONFIRMED, 0},
-	{{GOOD, .term = KW_TERM_UNCONFIRMED}, KW_GATEWAY_STALE, KW_SIGHT_UNCONFIRMED, 0},
+	{{GOOD, .source = KW_SOURCE_UNCONFIRMED}, KW_GATEWAY_STALE, KW_SIGHT_UNCONFIRMED, 20000},
+	{{GOOD, .term = KW_TERM_UNCONFIRMED}, KW_GATEWAY_STALE, KW_SIGHT_UNCONFIRMED, 20000},
 	{{GOOD, .term = KW_TERM_UNCONFIRMED, .complete = false}, KW_GATEWAY_STALE,
-		KW_SIGHT_UNCONFIRMED, 0},
-	{{GOOD, .term = KW_TERM_DEPOSED}, KW_GATEWAY_STALE, KW_SIGHT_DEPOSED, 0},
-	{{GOOD, .term = KW_TERM_UNFENCED}, KW_GATEWAY_STALE, KW_SIGHT_UNFENCED, 0},
+		KW_SIGHT_UNCONFIRMED, 20000},
+	{{GOOD, .term = KW_TERM_DEPOSED}, KW_GATEWAY_STALE, KW_SIGHT_DEPOSED, 20000},
+	{{GOOD, .term = KW_TERM_UNFENCED}, KW_GATEWAY_STALE, KW_SIGHT_UNFENCED, 20000},
 	{{GOOD, .term = KW_TERM_CURRENT}, KW_GATEWAY_SERVING, KW_SIGHT_NONE, 20000},
-	{{GOOD, .term = KW_TERM_DEPOSED, .seen = false}, KW_GATEWAY_CONNECTING, KW_SIGHT_UNSEEN, 0},
+	{{GOOD, .term = KW_TERM_DEPOSED, .seen = false}, KW_GATEWAY_CONNECTING, KW_SIGHT_UNSEEN,
+		UNKNOWN},
 
 	/* A key that an incomplete table lacks can be there: never nil. */
 	{{GOOD, .complete = false, .source = KW_SOURCE_SCANNING}, KW_GATEWAY_LOADING,
-		KW_SIGHT_INCOMPLETE, 0},
-	{{GOOD, .complete = false, .fresh_us = 0}, KW_GATEWAY_LOADING, KW_SIGHT_INCOMPLETE, 0},
+		KW_SIGHT_INCOMPLETE, 20000},
+	{{GOOD, .complete = false, .fresh_us = 0}, KW_GATEWAY_LOADING, KW_SIGHT_INCOMPLETE,
+		UNKNOWN},
 
 	/* Age alone decides, whatever the proxy is busy with. */
-	{{GOOD, .fresh_us = 0}, KW_GATEWAY_STALE, KW_SIGHT_UNFRESH, 0},
+	{{GOOD, .fresh_us = 0}, KW_GATEWAY_STALE, KW_SIGHT_UNFRESH, UNKNOWN},
 	{{GOOD, .fresh_us = NOW - MOST}, KW_GATEWAY_SERVING, KW_SIGHT_NONE, MOST},
 	{{GOOD, .fresh_us = NOW - MOST - 1}, KW_GATEWAY_STALE, KW_SIGHT_OLD, MOST + 1},
 	{{GOOD, .source = KW_SOURCE_DOWN}, KW_GATEWAY_SERVING, KW_SIGHT_NONE, 20000},
 	{{GOOD, .source = KW_SOURCE_RECONCILING}, KW_GATEWAY_SERVING, KW_SIGHT_NONE, 20000},
+	{{GOOD, .source = KW_SOURCE_STALLED}, KW_GATEWAY_SERVING, KW_SIGHT_NONE, 20000},
+	{{GOOD, .source = KW_SOURCE_STALLED, .fresh_us = 1}, KW_GATEWAY_STALE, KW_SIGHT_OLD,
+		NOW - 1},
 	{{GOOD, .source = KW_SOURCE_DOWN, .fresh_us = 1}, KW_GATEWAY_STALE, KW_SIGHT_OLD, NOW - 1},
 
 	/* The estimate of the proxy's clock never goes ahead of it, so it can be behind. */
 	{{GOOD, .fresh_us = NOW + 5}, KW_GATEWAY_SERVING, KW_SIGHT_NONE, 0},
 
 	/* Their clock was set back since: nobody knows how long ago that moment was. */
-	{{GOOD, .fresh_us = NOW + 11}, KW_GATEWAY_STALE, KW_SIGHT_UNFRESH, 0},
-	{{GOOD, .fresh_us = NOW + 3600000000}, KW_GATEWAY_STALE, KW_SIGHT_UNFRESH, 0},
+	{{GOOD, .fresh_us = NOW + 11}, KW_GATEWAY_STALE, KW_SIGHT_UNFRESH, UNKNOWN},
+	{{GOOD, .fresh_us = NOW + 3600000000}, KW_GATEWAY_STALE, KW_SIGHT_UNFRESH, UNKNOWN},
 };
 
 static void each_sight_has_its_verdict(void **state)

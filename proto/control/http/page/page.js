@@ -266,7 +266,7 @@
 		const mended = s.audit_mended_different + s.audit_mended_missing + s.audit_mended_extra;
 		figure("From the proxy", "Proxy", s.proxy);
 		figure("From the proxy", "Carrier", s.transport + (s.device ? ", " + s.device : ""));
-		figure("From the proxy", "Oldest change not applied", s.lag_ms > 0 ? millis(s.lag_ms) + " old" : "none");
+		figure("From the proxy", "Oldest change not applied", s.lag_ms > 0 ? millis(s.lag_ms) + " old" : s.lag_ms === 0 ? "none" : UNKNOWN);
 		figure("From the proxy", "Median lag of changes", s.lag_samples > 0 ? millis(s.lag_p50_us / 1000) : UNKNOWN);
 		figure("From the proxy", "99 % of changes within", s.lag_samples > 0 ? millis(s.lag_p99_us / 1000) : UNKNOWN);
 		figure("From the proxy", "Read", bytes(s.bytes_read));
@@ -323,7 +323,7 @@
 	function ageMs(m) {
 		const s = m.status;
 		if (m.daemon === "gateway")
-			return s.state === "serving" || s.age_ms > 0 ? s.age_ms : undefined;
+			return s.age_ms;
 		if (!(s.fresh_us > 0))
 			return undefined;
 		return Math.max(0, m.now_us + (m.daemon === "agent" ? s.clock_skew_us : 0) - s.fresh_us) / 1000;
@@ -450,12 +450,11 @@
 		if (there !== entry.row)
 			$("agents").insertBefore(entry.row, there || null);
 		stateText(entry.state, a.state);
-		const lag = a.state === "joining" ? undefined : a.lag_ms; // it has told nothing yet
-		put(entry.lag, millis(lag));
+		put(entry.lag, millis(a.lag_ms));
 		put(entry.bytes, bytes(a.bytes));
 		put(entry.carrier, a.carrier + (a.device ? ", " + a.device : ""));
 		put(entry.peer, a.peer);
-		draw(entry.chart, lag);
+		draw(entry.chart, a.lag_ms);
 	}
 
 	function showAgents(m) {
