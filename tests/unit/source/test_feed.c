@@ -183,10 +183,15 @@ static void another_history_is_told_before_its_data(void **state)
 	end();
 }
 
-static uint64_t fresh_us(void)
+static const struct kw_superblock *published(void)
 {
 	kw_table_publish(test.table, kw_wall_us());
-	return ((const struct kw_superblock *)test.memory)->fresh_us;
+	return (const struct kw_superblock *)test.memory;
+}
+
+static uint64_t fresh_us(void)
+{
+	return published()->fresh_us;
 }
 
 static uint64_t fresh_before_us;
@@ -234,6 +239,23 @@ static void a_barrier_proves_nothing_after_doubt_came_up(void **state)
 static bool is_down(struct test *t)
 {
 	return kw_source_state(t->source) == KW_SOURCE_DOWN;
+}
+
+/* The data connection answers all the while: the feed's own connection alone is dead. */
+static void a_feed_that_waits_in_vain_stalls_the_source_until_it_hears(void **state)
+{
+	uint64_t reconciles;
+
+	begin();
+	reconciles = test_stats(&test).reconciles;
+	fake_feed.silent_us = kw_clock_us();
+	test_until_state(&test, KW_SOURCE_STALLED);
+	assert_string_equal(kw_source_reason_code(test.source), "primary_silent");
+	assert_int_equal(published()->source_state, KW_SOURCE_STALLED);
+	fake_feed.silent_us = 0;
+	test_until_state(&test, KW_SOURCE_LIVE);
+	assert_int_equal(test_stats(&test).reconciles, reconciles);
+	end();
 }
 
 static void lose_and_return(enum kw_feed_server server)
@@ -397,6 +419,7 @@ int main(void)
 		cmocka_unit_test(another_history_is_told_before_its_data),
 		cmocka_unit_test(the_table_is_fresh_only_after_a_barrier_passed),
 		cmocka_unit_test(a_barrier_proves_nothing_after_doubt_came_up),
+		cmocka_unit_test(a_feed_that_waits_in_vain_stalls_the_source_until_it_hears),
 		cmocka_unit_test(a_feed_that_was_lost_and_is_back_costs_a_reconcile),
 		cmocka_unit_test(a_feed_that_is_back_at_another_server_says_so),
 		cmocka_unit_test(a_feed_that_goes_on_where_it_was_costs_no_scan),
