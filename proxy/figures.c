@@ -138,6 +138,19 @@ static void add_states(const struct kw_metrics *metrics, const struct kw_proxy *
 		"1 for what is known of who confirms the primary", &mandate);
 }
 
+/* The proxies of one group follow servers of which one is the primary. */
+static void add_confirmed(const struct kw_metrics *metrics, const struct kw_mandate *mandate)
+{
+	char labels[KW_METRICS_LABELS] = "";
+
+	kw_metrics_label(labels, "group", mandate->name);
+	kw_metrics_family(metrics, "confirmed", "gauge",
+		"1 while the server is confirmed as the primary, or nobody is asked; group: "
+		"sentinel.name");
+	kw_metrics_integer(
+		metrics, "confirmed", labels, kw_mandate_holds(kw_mandate_state(mandate)));
+}
+
 /* Who it is. The session tells two agents of one name from each other. */
 static void label_agent(const struct kw_session_info *s, char labels[KW_METRICS_LABELS])
 {
@@ -279,6 +292,7 @@ void kw_proxy_metrics(void *arg, struct kw_buffer *text)
 	kw_metrics_build(&metrics, "keywake-proxy");
 	add_certificates(proxy, text);
 	add_states(&metrics, proxy);
+	add_confirmed(&metrics, &proxy->mandate);
 	kw_figures_metrics(&metrics, kw_proxy_figure_table, &figures);
 	kw_stage_metrics(&metrics, kw_source_stages(proxy->source), kw_proxy_stages);
 	add_agents(&metrics, proxy);

@@ -64,24 +64,6 @@ void kw_proxy_publish(struct kw_proxy *proxy)
 		kw_source_published(proxy->source);
 }
 
-static enum kw_log_level level_of(enum kw_source_state state)
-{
-	switch (state) {
-	case KW_SOURCE_DOWN:
-	case KW_SOURCE_FULL:
-	case KW_SOURCE_HELD:
-	case KW_SOURCE_UNCONFIRMED:
-	case KW_SOURCE_STALLED:
-		return KW_LOG_WARN;
-	case KW_SOURCE_CONNECTING:
-	case KW_SOURCE_SCANNING:
-	case KW_SOURCE_LIVE:
-	case KW_SOURCE_RECONCILING:
-		break;
-	}
-	return KW_LOG_INFO;
-}
-
 /* A reason that counts is in the log once. */
 static void on_source_state(void *arg, enum kw_source_state state, const char *reason)
 {
@@ -90,7 +72,7 @@ static void on_source_state(void *arg, enum kw_source_state state, const char *r
 	const char *code = kw_source_reason_code(proxy->source);
 
 	if (kw_daemon_moved(&proxy->daemon, name, code, reason))
-		kw_log_state(level_of(state), "source", name, code, reason);
+		kw_log_state(kw_source_level(proxy->source), "source", name, code, reason);
 	kw_notify_status(&proxy->notify, "%s%s%s", name, *reason ? ": " : "", reason);
 	if (proxy->rpc)
 		kw_rpc_event(proxy->rpc, "state",

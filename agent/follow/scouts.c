@@ -235,11 +235,12 @@ static bool serves(enum kw_source_state source)
 	case KW_SOURCE_RECONCILING:
 	case KW_SOURCE_FULL:
 	case KW_SOURCE_HELD:
+	case KW_SOURCE_STALLED: /* until it is DOWN: a hang often ends, and going costs a comparison
+				 */
 		return true;
 	case KW_SOURCE_CONNECTING:
 	case KW_SOURCE_DOWN:
 	case KW_SOURCE_UNCONFIRMED:
-	case KW_SOURCE_STALLED:
 		break;
 	}
 	return false;

@@ -222,6 +222,15 @@ bool kw_mandate_would_hold(
 	return true;
 }
 
+bool kw_mandate_stands_by(const struct kw_mandate *mandate, const struct kw_mandate_self *self)
+{
+	if (!self->run_id[0] || self->is_primary)
+		return false;
+	return mandate->by == KW_MANDATE_BY_OPERATOR
+		       ? mandate->operator_term == 0
+		       : kw_mandate_state(mandate) == KW_MANDATE_ELSEWHERE;
+}
+
 bool kw_mandate_primary(const struct kw_mandate *mandate, const char *reached, const char *scheme,
 	char *address, size_t room)
 {

@@ -109,6 +109,12 @@ static inline bool kw_mandate_holds(enum kw_mandate_state state)
 }
 
 /*
+ * Not confirmed, and that is as it should be: the server says that it is a replica, and a majority
+ * names another one, or the operator has given no term to this one. As of the last judgement.
+ */
+bool kw_mandate_stands_by(const struct kw_mandate *mandate, const struct kw_mandate_self *self);
+
+/*
  * Where the primary is, by a majority of the sentinels, after this scheme: "tcp://host:port".
  * False: no majority names one, or it names the run that is reached already ("": none is). One
  * sentinel can tell the name of a server and another one its number, so an address that differs is

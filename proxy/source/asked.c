@@ -151,6 +151,11 @@ const char *kw_source_reason_code(const struct kw_source *source)
 	return kw_claim_code(source->state.cause);
 }
 
+enum kw_log_level kw_source_level(const struct kw_source *source)
+{
+	return kw_state_level(&source->state);
+}
+
 const char *kw_source_state_name(enum kw_source_state state)
 {
 	return kw_state_name(state);

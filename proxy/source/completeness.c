@@ -14,6 +14,7 @@ static const char *const cause_codes[] = {
 	[KW_CLAIM_SILENT] = "primary_silent",
 	[KW_CLAIM_CHAIN_CUT] = "chain_cut",
 	[KW_CLAIM_UNCONFIRMED] = "unconfirmed",
+	[KW_CLAIM_STANDBY] = "standby",
 	[KW_CLAIM_HELD] = "held",
 	[KW_CLAIM_NO_ROOM] = "no_room",
 	[KW_CLAIM_MENDING] = "scan",
@@ -37,15 +38,9 @@ static enum kw_completeness completeness_of(const struct kw_facts *facts)
 	return facts->waiting > 0 ? KW_COMPLETENESS_SOUND : KW_COMPLETENESS_COMPLETE;
 }
 
-/* The connection is up. The first that applies counts: passing causes come before lasting ones. */
-static enum kw_claim_cause cause_of(const struct kw_facts *facts)
+/* What the table lacks. The first that applies counts: passing causes come before lasting ones. */
+static enum kw_claim_cause lack_of(const struct kw_facts *facts)
 {
-	if (facts->silent_s > 0)
-		return KW_CLAIM_SILENT; /* what was looked at last can be another way by now */
-	if (facts->chain == KW_CHAIN_CUT)
-		return KW_CLAIM_CHAIN_CUT;
-	if (!kw_mandate_holds(facts->mandate))
-		return KW_CLAIM_UNCONFIRMED;
 	if (facts->missing > 0)
 		return KW_CLAIM_HELD; /* the only one that waits for a person */
 	if (facts->waiting > 0)
@@ -57,6 +52,26 @@ static enum kw_claim_cause cause_of(const struct kw_facts *facts)
 	if (facts->too_large > 0)
 		return KW_CLAIM_TOO_LARGE;
 	return facts->beyond > 0 ? KW_CLAIM_BEYOND : KW_CLAIM_NOTHING_WRONG;
+}
+
+/* A standby whose table lacks something would not be ready. */
+static enum kw_claim_cause cause_of_unconfirmed(const struct kw_facts *facts)
+{
+	enum kw_claim_cause lack = lack_of(facts);
+
+	return facts->stands_by && (lack == KW_CLAIM_NOTHING_WRONG || lack == KW_CLAIM_MENDING)
+		       ? KW_CLAIM_STANDBY
+		       : KW_CLAIM_UNCONFIRMED;
+}
+
+/* The connection is up. */
+static enum kw_claim_cause cause_of(const struct kw_facts *facts)
+{
+	if (facts->silent_s > 0)
+		return KW_CLAIM_SILENT; /* what was looked at last can be another way by now */
+	if (facts->chain == KW_CHAIN_CUT)
+		return KW_CLAIM_CHAIN_CUT;
+	return kw_mandate_holds(facts->mandate) ? lack_of(facts) : cause_of_unconfirmed(facts);
 }
 
 static enum kw_source_state state_of(const struct kw_facts *facts, enum kw_claim_cause cause)
@@ -75,6 +90,7 @@ static enum kw_source_state state_of(const struct kw_facts *facts, enum kw_claim
 	case KW_CLAIM_CHAIN_CUT:
 		return KW_SOURCE_DOWN;
 	case KW_CLAIM_UNCONFIRMED:
+	case KW_CLAIM_STANDBY:
 		return KW_SOURCE_UNCONFIRMED;
 	case KW_CLAIM_HELD:
 		return KW_SOURCE_HELD;
@@ -103,6 +119,7 @@ struct kw_claim kw_claim_judge(const struct kw_facts *facts, enum kw_completenes
 	assert(claim.state != KW_SOURCE_LIVE || (facts->waiting == 0 && facts->missing == 0));
 	assert(claim.state != KW_SOURCE_LIVE || kw_mandate_holds(facts->mandate));
 	assert(claim.state != KW_SOURCE_LIVE || facts->silent_s == 0);
+	assert(!facts->stands_by || facts->fence == KW_FENCE_OPEN);
 	assert(claim.state != KW_SOURCE_SCANNING || facts->sweeps_ended == 0);
 	return claim;
 }
@@ -134,14 +151,20 @@ static void explain_held(const struct kw_facts *facts, char *reason, size_t byte
 static void explain_unconfirmed(const struct kw_facts *facts, const struct kw_claim_words *words,
 	char *reason, size_t bytes)
 {
+	enum kw_claim_cause lack = lack_of(facts);
+	char lacks[KW_ERROR_TEXT];
+
+	kw_claim_explain(lack, facts, words, lacks, sizeof lacks);
 	if (facts->fence == KW_FENCE_CLOSED)
 		snprintf(reason, bytes, "nothing is read from the server: %.400s", words->mandate);
-	else if (facts->mending == KW_MENDING_UNDER_WAY)
-		snprintf(reason, bytes, "%.300s; meanwhile: %.160s", words->mandate, words->sweep);
-	else
+	else if (lack == KW_CLAIM_NOTHING_WRONG)
 		snprintf(reason, bytes, "ready: %.400s", words->mandate);
+	else
+		snprintf(reason, bytes, "%.260s; %s: %.230s", words->mandate,
+			lack == KW_CLAIM_MENDING ? "meanwhile" : "besides", lacks);
 }
 
+/* What an unconfirmed table lacks besides is explained by a second call. */
 void kw_claim_explain(enum kw_claim_cause cause, const struct kw_facts *facts,
 	const struct kw_claim_words *words, char *reason, size_t bytes)
 {
@@ -173,6 +196,7 @@ void kw_claim_explain(enum kw_claim_cause cause, const struct kw_facts *facts,
 			"NO ONE there)");
 		break;
 	case KW_CLAIM_UNCONFIRMED:
+	case KW_CLAIM_STANDBY:
 		explain_unconfirmed(facts, words, reason, bytes);
 		break;
 	case KW_CLAIM_HELD:

@@ -97,6 +97,7 @@ struct kw_facts {
 	uint64_t silent_s; /* the primary does not answer for so long (silence.h); 0: it does */
 	enum kw_mandate_state mandate;
 	enum kw_fence fence;
+	bool stands_by;  /* not confirmed, as a replica of the primary is not (mandate/mandate.h) */
 	uint32_t beyond; /* a database with keys, from KW_DATABASES_MOST on; 0: none */
 };
 
@@ -109,6 +110,7 @@ enum kw_claim_cause {
 	KW_CLAIM_SILENT,
 	KW_CLAIM_CHAIN_CUT,
 	KW_CLAIM_UNCONFIRMED,
+	KW_CLAIM_STANDBY, /* the same, and all is well */
 	KW_CLAIM_HELD,
 	KW_CLAIM_NO_ROOM,
 	KW_CLAIM_MENDING,

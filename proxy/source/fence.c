@@ -128,6 +128,13 @@ bool kw_source_may_write(const struct kw_source *source)
 	       !kw_source_pauses_hold(&source->pauses, kw_clock_us());
 }
 
+bool kw_source_stands_by(const struct kw_source *source)
+{
+	const struct kw_mandate_self self = self_of(source);
+
+	return source->options.mandate && kw_mandate_stands_by(source->options.mandate, &self);
+}
+
 bool kw_source_judge(struct kw_source *source)
 {
 	enum kw_mandate_state mandate = kw_source_mandate(source);

@@ -25,6 +25,9 @@ struct kw_source;
 enum kw_mandate_state kw_source_mandate(const struct kw_source *source);
 enum kw_fence kw_source_fence(const struct kw_source *source);
 
+/* It is not confirmed, and need not be: another server is the primary (mandate/mandate.h). */
+bool kw_source_stands_by(const struct kw_source *source);
+
 /* As of now, for what is not undone by a judgement that comes later. */
 enum kw_fence kw_source_fence_now(const struct kw_source *source);
 

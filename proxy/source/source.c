@@ -53,6 +53,7 @@ static struct kw_facts facts_of(const struct kw_source *source)
 		.silent_s = kw_silence_seconds(&source->silence),
 		.mandate = kw_source_mandate(source),
 		.fence = kw_source_fence(source),
+		.stands_by = kw_source_stands_by(source),
 		.beyond = source->sweep.beyond,
 	};
 }

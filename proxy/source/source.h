@@ -34,6 +34,7 @@
 
 #include "base/error.h"
 #include "feed/flags.h"
+#include "base/log.h"
 #include "feed/policy.h"
 #include "fetch/pace.h"
 #include "mandate/mandate.h"
@@ -190,6 +191,7 @@ void kw_source_late(const struct kw_source *source, uint64_t *events, uint64_t *
 enum kw_source_state kw_source_state(const struct kw_source *source);
 const char *kw_source_reason(const struct kw_source *source);
 const char *kw_source_reason_code(const struct kw_source *source); /* completeness.h */
+enum kw_log_level kw_source_level(const struct kw_source *source); /* of the line that says so */
 const char *kw_source_state_name(enum kw_source_state state);
 void kw_source_stats(const struct kw_source *source, struct kw_source_stats *stats);
 

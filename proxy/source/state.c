@@ -85,6 +85,25 @@ bool kw_state_update(
 	return true;
 }
 
+enum kw_log_level kw_state_level(const struct kw_state *state)
+{
+	switch ((enum kw_source_state)state->sm.state) {
+	case KW_SOURCE_DOWN:
+	case KW_SOURCE_FULL:
+	case KW_SOURCE_HELD:
+	case KW_SOURCE_STALLED:
+		return KW_LOG_WARN;
+	case KW_SOURCE_UNCONFIRMED:
+		return state->cause == KW_CLAIM_STANDBY ? KW_LOG_INFO : KW_LOG_WARN;
+	case KW_SOURCE_CONNECTING:
+	case KW_SOURCE_SCANNING:
+	case KW_SOURCE_LIVE:
+	case KW_SOURCE_RECONCILING:
+		break;
+	}
+	return KW_LOG_INFO;
+}
+
 const char *kw_state_name(enum kw_source_state state)
 {
 	return (unsigned)state < KW_SOURCE_STATES ? states[state].name : "unknown";

@@ -8,6 +8,7 @@
 #define KW_PROXY_SOURCE_STATE_H
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/sm.h"
 #include "source/completeness.h"
 
@@ -26,6 +27,9 @@ void kw_state_init(struct kw_state *state);
 /* True: state, reason or completeness changed. */
 bool kw_state_update(
 	struct kw_state *state, const struct kw_facts *facts, const struct kw_claim_words *words);
+
+/* How a line of the log says that the source is in this state. */
+enum kw_log_level kw_state_level(const struct kw_state *state);
 
 const char *kw_state_name(enum kw_source_state state);
 

@@ -5,14 +5,15 @@ each apply mode: six agents in one scene, which a sampler watches.
     beside-first, beside-second, beside-third   a proxy beside each server; the agents have a list of them
     following                                   one proxy that follows the confirmed primary
 """
+import re
 import signal
 import time
 
-from . import data
+from . import data, metrics
 from .compare import assert_equal_now
 from .daemon import MODES
 from .process import wait_for
-from .sentinel import PEERS, SERVERS_AT, Failover, Sampler, Trio, patiently
+from .sentinel import NAME, PEERS, SERVERS_AT, Failover, Sampler, Trio, patiently
 
 KEYS = 1000
 LOST = 5        # keys that only the deposed primary has, and each agent's server
@@ -40,6 +41,8 @@ class Scene:
         self.beside["first"].wait_live()
         for name in OTHERS:
             self.beside[name].wait_status(self.stands_by, "it does not stand by", PATIENCE)
+            said = self.beside[name].output()
+            assert "unconfirmed: ready" in said and not re.search(r"^.*warn .*\[standby\]$", said, re.M), said
         for agent in self.agents.values():
             agent.wait_warm()
             agent.wait_status(lambda status: status["history"]["table"]["looked_offset"] > 0, "no look is told")
@@ -62,7 +65,8 @@ class Scene:
 
     @staticmethod
     def stands_by(status):
-        return status["state"] == "unconfirmed" and status["reason"].startswith("ready") and status["keys"] >= KEYS
+        return (status["state"] == "unconfirmed" and status["reason_code"] == "standby"
+                and status["reason"].startswith("ready") and status["keys"] >= KEYS)
 
     def lose(self):
         """What only the first server is told, and every agent applies: its replicas do not hear of it."""
@@ -103,6 +107,9 @@ class Scene:
         keys = patiently(lambda: elected.command("DBSIZE"))
         self.beside["first"].wait_status(lambda status: self.stands_by(status) and status["keys"] == keys,
                                          "it does not stand by with the new primary's data", PATIENCE)
+        figures = {name: metrics.value(proxy.rpc("metrics")["text"], "keywake_proxy_confirmed", group=NAME)
+                   for name, proxy in self.beside.items()}
+        assert figures == {name: int(name == elected.name) for name in self.beside}, figures
 
     def late(self, daemon, lost, bound):
         """Was it warm, or live, with the deposed primary's data later than so long after the switch?"""
@@ -153,6 +160,7 @@ class CutOff:
     @staticmethod
     def elected(scene):
         fenced = scene.fenced()
+        assert fenced["reason_code"] == "unconfirmed", "clients can still write there"
         for number in range(100):
             scene.first.command("SET", f"rolled back {number}", number)
         scene.first.command("FLUSHALL")

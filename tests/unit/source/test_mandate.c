@@ -279,6 +279,31 @@ static void an_operator_gives_a_term(void **state)
 	assert_int_equal(mandate.term, 3);
 }
 
+static void a_replica_stands_by_while_another_server_is_the_primary(void **state)
+{
+	const struct kw_mandate_self primary = {run('M'), true}, replica = {run('M'), false};
+	const struct kw_mandate_self nobody = {"", false};
+	struct kw_mandate mandate;
+
+	kw_mandate_init(&mandate, KW_MANDATE_BY_SENTINEL, "kw", NOW);
+	assert_false(kw_mandate_stands_by(&mandate, &replica));
+	judge(&mandate, "AR8 BR8 CR8", 'M');
+	assert_true(kw_mandate_stands_by(&mandate, &replica));
+	assert_false(kw_mandate_stands_by(&mandate, &nobody));
+	/* Deposed, and clients can still write there. */
+	assert_false(kw_mandate_stands_by(&mandate, &primary));
+	judge(&mandate, "A! B! C!", 'M');
+	assert_false(kw_mandate_stands_by(&mandate, &replica));
+
+	kw_mandate_init(&mandate, KW_MANDATE_BY_OPERATOR, "", NOW);
+	kw_mandate_judge(&mandate, &replica, NOW);
+	assert_true(kw_mandate_stands_by(&mandate, &replica));
+	assert_false(kw_mandate_stands_by(&mandate, &primary));
+	mandate.operator_term = 3; /* but the server says that it is a replica */
+	kw_mandate_judge(&mandate, &replica, NOW);
+	assert_false(kw_mandate_stands_by(&mandate, &replica));
+}
+
 static void nobody_is_asked_by_default(void **state)
 {
 	const struct kw_mandate_self us = {"", false};
@@ -503,6 +528,7 @@ int main(void)
 		cmocka_unit_test(a_mandate_ends_by_itself),
 		cmocka_unit_test(a_server_that_says_it_is_a_replica_is_not_confirmed),
 		cmocka_unit_test(an_operator_gives_a_term),
+		cmocka_unit_test(a_replica_stands_by_while_another_server_is_the_primary),
 		cmocka_unit_test(nobody_is_asked_by_default),
 		cmocka_unit_test(a_term_begins_at_a_version),
 		cmocka_unit_test(the_term_of_a_kept_table_has_begun_already),
