@@ -263,6 +263,7 @@ static json_t *session_json(const struct kw_session_info *s)
 						    : json_null(),
 		"depth", (int)s->depth, "connected_us", (json_int_t)s->connected_us);
 
+	json_object_set_new(json, "since_us", json_integer((json_int_t)s->state_us));
 	json_object_set_new(json, "key", json_string(s->identity.key_id));
 	json_object_set_new(json, "principal", json_string(kw_identity_principal(&s->identity)));
 	json_object_set_new(json, "tls", json_string(s->tls));

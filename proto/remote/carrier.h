@@ -309,6 +309,21 @@ struct kw_session {
 	struct kw_session *next, *previous;
 };
 
+/*
+ * What an agent reported last, over a carrier whose reports come in the loop thread. Zeroed: it has
+ * not reported yet.
+ */
+struct kw_reported {
+	struct kw_remote_progress progress;
+	uint64_t heard_us; /* monotonic, of the last report; 0: never */
+	uint64_t state_us; /* wall clock, of the first report of the present state */
+};
+
+void kw_reported_take(struct kw_reported *reported, const struct kw_remote_progress *progress);
+
+/* Into what figures tells of a one-sided carrier. Returns what that returns. */
+uint64_t kw_reported_show(const struct kw_reported *reported, struct kw_session_info *info);
+
 struct kw_tcp_serve;
 
 /* What carriers ask of the server (server.c). */

@@ -80,7 +80,8 @@ struct kw_session_info {
 	uint64_t wire_bytes;   /* tcp: sent for them, as they went; UINT64_MAX: one-sided */
 	bool compressed;       /* of what can be, answers are */
 	struct kw_remote_progress progress;
-	bool reported; /* progress was heard of at least once */
+	bool reported;     /* progress was heard of at least once */
+	uint64_t state_us; /* wall clock: it reports this state, or has not reported, since then */
 };
 
 /* A listener's address, and whether agents can connect there. */

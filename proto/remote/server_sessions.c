@@ -38,6 +38,25 @@ static bool is_joined(const struct kw_session *session)
 	return session->sm.state == KW_SESSION_JOINED;
 }
 
+void kw_reported_take(struct kw_reported *reported, const struct kw_remote_progress *progress)
+{
+	if (reported->heard_us == 0 || strcmp(reported->progress.state, progress->state) != 0)
+		reported->state_us = kw_wall_us();
+	reported->progress = *progress;
+	reported->heard_us = kw_clock_us();
+}
+
+uint64_t kw_reported_show(const struct kw_reported *reported, struct kw_session_info *info)
+{
+	info->progress = reported->progress;
+	info->reported = reported->heard_us != 0;
+	info->state_us = info->reported ? reported->state_us : info->connected_us;
+	/* The proxy does not see them: the agent tells. */
+	info->reads = info->reported ? info->progress.reads : UINT64_MAX;
+	info->bytes = info->reported ? info->progress.bytes : UINT64_MAX;
+	return reported->heard_us;
+}
+
 static uint64_t describe(const struct kw_session *session, struct kw_session_info *info)
 {
 	*info = (struct kw_session_info){

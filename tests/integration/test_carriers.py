@@ -13,7 +13,7 @@ FAULTS = {"rejected", "nobody_listening", "stale_connection", "unreachable", "ad
           "address_changed", "device_removed", "port_down", "disconnected", "bad_completion",
           "retries_exceeded", "access_refused", "connect_error"}
 LISTED = {"id", "name", "role", "key", "principal", "tls", "carrier", "device", "peer", "state", "passed", "applied", "lag_ms", "depth",
-          "reads", "bytes", "wire_bytes", "compression", "connected_us"}
+          "reads", "bytes", "wire_bytes", "compression", "connected_us", "since_us"}
 BASE = {PROXY: ["redis.address=unix:///tmp/none.sock", "auth.allow_insecure=true"],
         AGENT: ["redis.address=unix:///tmp/none.sock", "proxy=rdma://10.0.0.1:7471", "auth.allow_insecure=true"]}
 

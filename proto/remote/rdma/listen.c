@@ -515,12 +515,7 @@ static uint64_t figures_rdma(const struct kw_session *session, struct kw_session
 
 	snprintf(info->device, sizeof info->device, "%s",
 		ibv_get_device_name(peer->listen->device->verbs->device));
-	info->progress = peer->progress;
-	info->reported = peer->heard_us != 0;
-	/* The proxy does not see them: the agent tells. */
-	info->reads = info->reported ? info->progress.reads : UINT64_MAX;
-	info->bytes = info->reported ? info->progress.bytes : UINT64_MAX;
-	return peer->heard_us;
+	return kw_reported_show(&peer->reported, info);
 }
 
 const struct kw_listener_ops kw_listener_rdma = {

@@ -265,7 +265,8 @@ static void refused(struct kw_rdma_peer *peer)
 static void on_probe(uv_timer_t *timer)
 {
 	struct kw_rdma_peer *peer = timer->data;
-	uint64_t since = peer->heard_us ? peer->heard_us : peer->session->joined_us;
+	uint64_t since =
+		peer->reported.heard_us ? peer->reported.heard_us : peer->session->joined_us;
 	struct kw_frame_reply reply;
 	struct kw_error error;
 
@@ -332,11 +333,10 @@ static void hear_frame(struct kw_rdma_peer *peer, const uint8_t *bytes, uint32_t
 		farewell(peer, KW_FRAME_BAD);
 		return;
 	}
-	wished = frame.progress.ticket != peer->progress.ticket;
-	peer->progress = frame.progress;
-	peer->heard_us = kw_clock_us();
+	wished = frame.progress.ticket != peer->reported.progress.ticket;
+	kw_reported_take(&peer->reported, &frame.progress);
 	if (wished)
-		kw_server_wished(server_of(peer), peer->progress.ticket);
+		kw_server_wished(server_of(peer), peer->reported.progress.ticket);
 	/* The answer lets it send the next one: so there is always a receive for it. */
 	kw_frame_encode_reply(&reply, KW_FRAME_OK, 0, 0);
 	if (kw_rdma_end_send(&peer->end, &reply, sizeof reply, &error) == 0)

@@ -54,8 +54,7 @@ struct kw_rdma_peer {
 	struct kw_error why;   /* of the end */
 	struct kw_origin origin;
 	struct kw_slot slot; /* GREETING, and LEAVING unless it was a session */
-	struct kw_remote_progress progress;
-	uint64_t heard_us; /* 0: never */
+	struct kw_reported reported;
 };
 
 struct kw_rdma_listen {

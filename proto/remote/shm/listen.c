@@ -25,8 +25,7 @@ struct session {
 	uv_poll_t poll;
 	uint8_t input[4 * KW_FRAME_MAX];
 	size_t input_length;
-	struct kw_remote_progress progress;
-	uint64_t heard_us; /* 0: never */
+	struct kw_reported reported;
 };
 
 /* The file we made, so that another's is not unlinked. */
@@ -89,12 +88,7 @@ static uint64_t figures_shm(const struct kw_session *session, struct kw_session_
 {
 	const struct session *own = session->own;
 
-	info->progress = own->progress;
-	info->reported = own->heard_us != 0;
-	/* The proxy does not see them: the agent tells. */
-	info->reads = info->reported ? info->progress.reads : UINT64_MAX;
-	info->bytes = info->reported ? info->progress.bytes : UINT64_MAX;
-	return own->heard_us;
+	return kw_reported_show(&own->reported, info);
 }
 
 static void violated(struct session *own, const char *what)
@@ -112,8 +106,7 @@ static bool take_frame(struct session *own, const struct kw_frame *frame)
 {
 	switch (frame->op) {
 	case KW_FRAME_REPORT:
-		own->progress = frame->progress;
-		own->heard_us = kw_clock_us();
+		kw_reported_take(&own->reported, &frame->progress);
 		return true;
 	case KW_FRAME_SLEEP:
 		if (kw_session_sleeps(own->session, frame->publication))
@@ -129,7 +122,7 @@ static bool take_frame(struct session *own, const struct kw_frame *frame)
 
 static void take_frames(struct session *own)
 {
-	uint16_t ticket = own->progress.ticket;
+	uint16_t ticket = own->reported.progress.ticket;
 	struct kw_frame frame;
 	struct kw_error error;
 	size_t at = 0, taken;
@@ -148,8 +141,8 @@ static void take_frames(struct session *own)
 	} while (at < own->input_length);
 	own->input_length -= at;
 	memmove(own->input, own->input + at, own->input_length);
-	if (own->progress.ticket != ticket)
-		kw_server_wished(own->session->server, own->progress.ticket);
+	if (own->reported.progress.ticket != ticket)
+		kw_server_wished(own->session->server, own->reported.progress.ticket);
 }
 
 static void on_poll(uv_poll_t *poll, int status, int events)

@@ -41,6 +41,9 @@ static uint64_t figures_tcp(const struct kw_session *session, struct kw_session_
 	info->bytes = atomic_load_explicit(&shared->bytes, memory_order_relaxed);
 	info->wire_bytes = atomic_load_explicit(&shared->wire_bytes, memory_order_relaxed);
 	info->reported = heard != 0;
+	info->state_us = info->reported
+				 ? atomic_load_explicit(&shared->state_us, memory_order_relaxed)
+				 : info->connected_us;
 	info->progress.passed = atomic_load_explicit(&shared->passed, memory_order_relaxed);
 	info->progress.applied = atomic_load_explicit(&shared->applied, memory_order_relaxed);
 	info->progress.lag_us = atomic_load_explicit(&shared->lag_us, memory_order_relaxed);

@@ -86,6 +86,10 @@ static void note_report(struct kw_tcp_peer *peer, const struct kw_remote_progres
 
 	static_assert(sizeof progress->state <= sizeof words, "");
 	memcpy(words, progress->state, sizeof progress->state);
+	if (atomic_load_explicit(&shared->heard_us, memory_order_relaxed) == 0 ||
+		words[0] != atomic_load_explicit(&shared->state[0], memory_order_relaxed) ||
+		words[1] != atomic_load_explicit(&shared->state[1], memory_order_relaxed))
+		atomic_store_explicit(&shared->state_us, kw_wall_us(), memory_order_relaxed);
 	atomic_store_explicit(&shared->ticket, progress->ticket, memory_order_relaxed);
 	atomic_store_explicit(&shared->passed, progress->passed, memory_order_relaxed);
 	atomic_store_explicit(&shared->applied, progress->applied, memory_order_relaxed);

@@ -42,6 +42,7 @@ struct kw_tcp_conn_shared {
 	_Atomic uint64_t wire_bytes;   /* sent: headers and answers, before TLS */
 	_Atomic uint64_t passed, applied, lag_us;
 	_Atomic uint64_t state[2]; /* up to 16 characters */
+	_Atomic uint64_t state_us; /* wall clock, of the first report of that state */
 	_Atomic uint16_t ticket;
 	_Atomic uint64_t heard_us; /* monotonic, of the last report; 0: none yet. Stored last */
 	_Atomic int bye;           /* enum kw_frame_status: the loop thread wants it ended */

@@ -284,12 +284,14 @@ void progress_arrives_and_holds_tombstones(void **state)
 	struct fixture fixture;
 	struct client client;
 	struct kw_session_info info;
+	uint64_t since_us;
 
 	fixture_start(&fixture);
 	assert_true(kw_server_lowest_passed(fixture.server) == UINT64_MAX);
 	client_connect(&fixture, &client);
 	WAIT(&fixture, kw_server_sessions(fixture.server, &info, 1) == 1);
 	assert_false(info.reported);
+	assert_int_equal(info.state_us, info.connected_us);
 	assert_int_equal(kw_server_lowest_passed(fixture.server), 0);
 	strcpy(progress.state, "bootstrapping");
 	kw_remote_report(client.remote, &progress);
@@ -298,6 +300,8 @@ void progress_arrives_and_holds_tombstones(void **state)
 	assert_int_equal(info.progress.applied, 41);
 	assert_int_equal(info.progress.lag_us, 1234);
 	assert_string_equal(info.progress.state, "bootstrapping");
+	assert_true(info.state_us >= info.connected_us && info.state_us <= kw_wall_us());
+	since_us = info.state_us;
 	/* Where the proxy serves them itself it knows better. */
 	assert_int_equal(
 		info.reads, carrier == KW_CARRIER_TCP || carrier == KW_CARRIER_TLS ? 0 : 7);
@@ -310,6 +314,14 @@ void progress_arrives_and_holds_tombstones(void **state)
 		kw_remote_report(client.remote, &progress);
 	}
 	WAIT(&fixture, kw_server_lowest_passed(fixture.server) == 5000);
+	/* Other figures are no other state. */
+	assert_int_equal(kw_server_sessions(fixture.server, &info, 1), 1);
+	assert_int_equal(info.state_us, since_us);
+	strcpy(progress.state, "warm");
+	kw_remote_report(client.remote, &progress);
+	WAIT(&fixture, kw_server_sessions(fixture.server, &info, 1) == 1 &&
+			       strcmp(info.progress.state, "warm") == 0);
+	assert_true(info.state_us > since_us && info.state_us <= kw_wall_us());
 	client_close(&fixture, &client);
 	WAIT(&fixture, kw_server_lowest_passed(fixture.server) == UINT64_MAX);
 	fixture_close(&fixture);
