@@ -268,6 +268,18 @@ static void on_metrics(void *arg, struct kw_rpc_call *call, const json_t *params
 	kw_buffer_close(&text);
 }
 
+/* The limit comes first: in a bootstrap the state names it only as the last of several reasons. */
+static void add_present(json_t *report, const struct kw_agent *agent, uint64_t limit)
+{
+	if (limit > 0)
+		kw_stage_report_present(report,
+			"%s: apply.bytes_per_second=%" PRIu64
+			" holds changes back: raise it, or set it to 0",
+			kw_sm_name(&agent->sm), limit);
+	else if (agent->sm.state != KW_AGENT_WARM)
+		kw_stage_report_present(report, "%s: %s", kw_sm_name(&agent->sm), agent->reason);
+}
+
 static void on_lag(void *arg, struct kw_rpc_call *call, const json_t *params)
 {
 	struct kw_agent_daemon *daemon = arg;
@@ -289,9 +301,11 @@ static void on_lag(void *arg, struct kw_rpc_call *call, const json_t *params)
 				 : 0,
 		.refusal = kw_pair_refusal(agent->pair)->words,
 	};
+	json_t *report = kw_stage_report(
+		stages, kw_agent_stages, &facts, follow->superblock.epoch, kw_wall_us());
 
-	kw_rpc_result(call, kw_stage_report(stages, kw_agent_stages, &facts,
-				    follow->superblock.epoch, kw_wall_us()));
+	add_present(report, agent, facts.limit);
+	kw_rpc_result(call, report);
 	if (json_is_true(json_object_get(params, "reset")))
 		kw_stages_reset(stages, kw_wall_us());
 }

@@ -341,12 +341,16 @@ static void on_lag(void *arg, struct kw_rpc_call *call, const json_t *params)
 		.bytes_per_second = (uint64_t)kw_config_integer(config, "source.bytes_per_second"),
 	};
 	struct kw_source_stats stats;
+	json_t *report;
 
 	kw_source_stats(proxy->source, &stats);
 	kw_source_pace(proxy->source, &facts.pace);
 	facts.full_waiting = stats.full_waiting;
-	kw_rpc_result(call,
-		kw_stage_report(stages, kw_proxy_stages, &facts, proxy->epoch, kw_clock_us()));
+	report = kw_stage_report(stages, kw_proxy_stages, &facts, proxy->epoch, kw_clock_us());
+	if (facts.state != KW_SOURCE_LIVE)
+		kw_stage_report_present(report, "%s: %s", kw_source_state_name(facts.state),
+			kw_source_reason(proxy->source));
+	kw_rpc_result(call, report);
 	if (json_is_true(json_object_get(params, "reset")))
 		kw_stages_reset(stages, kw_clock_us());
 }

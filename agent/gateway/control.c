@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "control/json_text.h"
+#include "control/stage_report.h"
 
 static json_t *closed_json(const struct kw_frontend_stats *stats)
 {
@@ -127,6 +128,18 @@ static void on_retarget(void *arg, struct kw_rpc_call *call, const json_t *param
 			call, json_pack("{s:s}", "proxy", kw_gets_follow(gateway->gets)->proxy));
 }
 
+/* A change passes through no stage here: the gateway reads the table when a client asks. */
+static void on_lag(void *arg, struct kw_rpc_call *call, const json_t *params)
+{
+	const struct kw_gateway *gateway = arg;
+
+	kw_rpc_fail(call, KW_RPC_CODE(KW_E_STATE),
+		"a gateway applies no changes, so it has no stages: ask its proxy, which it reads "
+		"at %s (keywakectl -s PROXY-SOCKET explain lag there). How old its answers are, "
+		"say age_ms and staleness_p99_us of its status",
+		kw_gets_follow(gateway->gets)->proxy);
+}
+
 static void on_shutdown(void *arg, struct kw_rpc_call *call, const json_t *params)
 {
 	kw_rpc_result(call, json_pack("{s:b}", "stopping", true));
@@ -143,6 +156,7 @@ static void on_shutdown(void *arg, struct kw_rpc_call *call, const json_t *param
 const struct kw_rpc_method kw_gateway_methods[] = {
 	{"status", "State, age of the table, clients and counters.", NO_PARAMS, on_status},
 	{"metrics", "The same figures as Prometheus text.", NO_PARAMS, on_metrics},
+	{"lag", "Refused, with where to ask: a gateway applies no changes.", KW_LAG_PARAMS, on_lag},
 	{"retarget",
 		"Follow another proxy from now on (until the next start, or for good with save).",
 		{{"proxy", JSON_STRING, false, "its address, as in the configuration"},

@@ -1,8 +1,11 @@
 #include "control/stage_report.h"
 
 #include "base/buffer.h"
+#include "control/json_text.h"
 
 #include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 static json_t *figure(const struct kw_lag *lag, uint64_t us)
@@ -34,8 +37,19 @@ json_t *kw_stage_report(struct kw_stages *stages, const struct kw_stage *table, 
 		json_array_append_new(rows, row(&table[i], recent, facts));
 	}
 	free(recent);
-	return json_pack("{s:I,s:f,s:o}", "epoch", (json_int_t)epoch, "window_s",
-		(double)window_us / 1e6, "stages", rows);
+	return json_pack("{s:I,s:f,s:s,s:o}", "epoch", (json_int_t)epoch, "window_s",
+		(double)window_us / 1e6, "present", "", "stages", rows);
+}
+
+void kw_stage_report_present(json_t *report, const char *format, ...)
+{
+	char text[KW_REMEDY];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	json_object_set_new(report, "present", kw_json_text(text));
 }
 
 void kw_stage_metrics(const struct kw_metrics *metrics, const struct kw_stages *stages,

@@ -37,12 +37,15 @@ struct kw_stage {
 };
 
 /*
- * {epoch, window_s, stages: [{stage, p50_us, p99_us, max_us, samples, doc, remedy}]} of the recent
- * past. The figures of a stage without samples are null. epoch: of the table that it is about.
- * table: in the order of the numbers in `stages`.
+ * {epoch, window_s, present, stages: [{stage, p50_us, p99_us, max_us, samples, doc, remedy}]} of
+ * the recent past. The figures of a stage without samples are null. epoch: of the table that it is
+ * about. present: what holds changes up at this moment, as a sentence; "": nothing is known to. A
+ * change that waits is in no figure yet. table: in the order of the numbers in `stages`.
  */
 json_t *kw_stage_report(struct kw_stages *stages, const struct kw_stage *table, const void *facts,
 	uint64_t epoch, uint64_t now_us);
+void kw_stage_report_present(json_t *report, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
 
 /* PREFIX_stage_seconds, with the label stage: of all time. */
 void kw_stage_metrics(const struct kw_metrics *metrics, const struct kw_stages *stages,

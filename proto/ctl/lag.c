@@ -243,14 +243,27 @@ static struct verdict judge(const json_t *rows)
 	return verdict;
 }
 
+/* What each half says of this moment; a half that says nothing has none. */
+static json_t *present_of(const struct report *report)
+{
+	json_t *present = json_object();
+
+	for (int half = PROXY; half < HALVES; half++)
+		if (*text_of(report->halves[half], "present"))
+			json_object_set(present, half_names[half],
+				json_object_get(report->halves[half], "present"));
+	return present;
+}
+
 static json_t *whole(const struct report *report, json_t *rows)
 {
 	struct verdict verdict = judge(rows);
 	bool both = report->halves[PROXY] && report->halves[AGENT];
 
-	return json_pack("{s:O?,s:O,s:O?,s:O?,s:O?,s:s}", "window_s",
-		json_object_get(report->halves[report->first], "window_s"), "stages", rows,
-		"largest_p50", json_object_get(verdict.median, "stage"), "largest_p99",
+	return json_pack("{s:O?,s:o,s:O,s:O?,s:O?,s:O?,s:s}", "window_s",
+		json_object_get(report->halves[report->first], "window_s"), "present",
+		present_of(report), "stages", rows, "largest_p50",
+		json_object_get(verdict.median, "stage"), "largest_p99",
 		json_object_get(verdict.tail, "stage"), "remedy",
 		json_object_get(verdict.median, "remedy"), "missing", both ? "" : report->missing);
 }
@@ -279,6 +292,24 @@ static void print_rows(const struct ctl *ctl, const json_t *rows)
 	ctl_put_rows(ctl, &table, rows);
 }
 
+/* Returns whether a half says something. */
+static bool print_present(const struct report *report)
+{
+	char text[KW_ERROR_TEXT * 2], line[sizeof text + 32];
+	json_t *present = present_of(report), *value;
+	bool any = json_object_size(present) > 0;
+	const char *half;
+
+	json_object_foreach(present, half, value)
+	{
+		ctl_show_text(json_string_value(value), text, sizeof text);
+		snprintf(line, sizeof line, "At present the %s is %s", half, text);
+		ctl_print_wrapped(line, 0);
+	}
+	json_decref(present);
+	return any;
+}
+
 static void print_report(const struct ctl *ctl, const struct report *report, const json_t *rows)
 {
 	struct verdict verdict = judge(rows);
@@ -286,10 +317,15 @@ static void print_report(const struct ctl *ctl, const struct report *report, con
 		json_number_value(json_object_get(report->halves[report->first], "window_s"));
 	char text[KW_ERROR_TEXT * 2];
 
+	bool held_up;
+
 	print_rows(ctl, rows);
-	printf("\nOf the last %s, by samples.\n", ctl_show_us(window * 1e6, text, sizeof text));
+	printf("\n");
+	held_up = print_present(report);
+	printf("Of the last %s, by samples.\n", ctl_show_us(window * 1e6, text, sizeof text));
 	if (!verdict.median)
-		printf("Nothing has changed meanwhile.\n");
+		printf(held_up ? "No change has passed through meanwhile.\n"
+			       : "Nothing has changed meanwhile.\n");
 	if (verdict.median)
 		print_largest("Largest", verdict.median, "p50_us");
 	if (verdict.tail != verdict.median)
@@ -322,7 +358,7 @@ enum ctl_exit ctl_run_explain_lag(struct ctl *ctl)
 	json_t *answer;
 
 	if (ask(ctl, ctl->options[0] ? RESET : KEEP, CTL_CALL_TIMEOUT_MS, &answer, &error))
-		return ctl_fail_at(ctl, &error);
+		return ctl_fail(&error); /* a gateway says where to ask */
 	report.first = half_of(answer);
 	report.halves[report.first] = answer;
 	if (ctl->arg_count > 0)

@@ -117,3 +117,21 @@ def test_an_agent_that_seldom_looks_shows_in_look_and_the_key_is_named(bed):
         return told["largest_p50"] == "look" and "lower poll.idle_us" in told["remedy"]
     # The pauses between looks double while nothing changes.
     wait_for(is_seen, lambda: f"not seen: {explain(pair)}", 60, every=0.3)
+
+
+def test_a_primary_that_hangs_is_what_both_halves_say(pair):
+    begin_anew(pair)
+    with stands_still(pair.primary):
+        pair.agent.wait_state("stalled")
+        told = explain(pair)["present"]
+        assert told["proxy"].startswith("stalled: the primary has not answered for "), told
+        assert told["agent"].startswith("stalled: the proxy's primary does not answer"), told
+    pair.settle()
+
+
+def test_a_gateway_says_where_to_ask(bed, pair):
+    gateway = bed.gateway(pair.proxy)
+    gateway.wait_serving()
+    done = gateway.ctl("explain", "lag")
+    assert done.returncode == 2 and "a gateway applies no changes" in done.stderr, done
+    assert pair.proxy.address in done.stderr and "explain lag" in done.stderr and "age_ms" in done.stderr

@@ -25,6 +25,21 @@ def test_a_snapshot_takes_as_long_as_the_limit_says(bed):
     assert len(replica.command("KEYS", "*")) == 2000
 
 
+def test_a_limit_in_a_bootstrap_is_what_explain_lag_says_first(bed):
+    primary = bed.server("primary")
+    data.fill_plain(primary, 2000, length=10_000) # 20 MB: for minutes
+    proxy = bed.proxy(primary)
+    proxy.wait_live()
+    agent = bed.agent(proxy, bed.server("replica"), apply__bytes_per_second=100_000)
+    agent.wait_status(lambda status: status["apply"]["limited"] and status["state"] == "bootstrapping", "not limited")
+    told = agent.ctl_ok("explain", "lag", proxy.control)
+    assert told["present"] == {"agent": "bootstrapping: apply.bytes_per_second=100000 holds changes back: raise it, "
+                                        "or set it to 0"}, told
+    said = agent.ctl("-o", "table", "explain", "lag", proxy.control).stdout
+    assert said.index("At present the agent is bootstrapping: apply.bytes_per_second") < said.index("Of the last"), said
+    assert "Nothing has changed" not in said, said
+
+
 def test_changes_wait_for_the_limit_and_the_agent_says_so(bed):
     pair = bed.pair(fill=lambda primary: data.fill_plain(primary, 100))
     pair.agent.wait_warm()

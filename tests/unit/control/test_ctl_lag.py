@@ -123,6 +123,19 @@ def test_nothing_has_changed_yet(both):
     assert len(explain(agent)['stages']) == 8 and explain(agent)['largest_p50'] is None
 
 
+def test_what_holds_changes_up_is_told_first(both):
+    """A change that waits is in no figure, so these say nothing of it."""
+    agent, proxy = both
+    agent.answer('lag', {**half(stage('look'), stage('read'), stage('apply')), 'present': 'bootstrapping: a limit\x1b'})
+    proxy.answer('lag', {**FIRST, 'present': ''})
+    text = agent.ctl('explain', 'lag', '-o', 'table').stdout
+    assert text.index(r'At present the agent is bootstrapping: a limit\x1b') < text.index('Of the last')
+    assert explain(agent)['present'] == {'agent': 'bootstrapping: a limit\x1b'}
+    proxy.answer('lag', half(*map(stage, NAMES[:5])))
+    text = agent.ctl('explain', 'lag', '-o', 'table').stdout
+    assert 'No change has passed through meanwhile' in text and 'Nothing has changed' not in text
+
+
 def test_few_samples_have_no_tail(both):
     agent, proxy = both
     agent.answer('lag', half(stage('look', 5, 9_000_000, samples=3), *SECOND['stages'][1:]))
@@ -141,8 +154,8 @@ def test_a_slow_stage_with_few_samples_is_still_the_largest(both):
 def test_a_daemon_without_stages_says_where_to_ask(tmp_path):
     gateway = Daemon(tmp_path / 'gateway.sock', 'keywake-gateway')
     try:
-        gateway.answer('lag', {'refuse': 'unknown method'})
+        gateway.answer('lag', {'refuse': 'a gateway applies no changes: ask its proxy'})
         done = gateway.ctl('explain', 'lag')
-        assert done.returncode == 2 and 'explain lag is for an agent or proxy' in done.stderr
+        assert done.returncode == 2 and done.stderr == 'keywakectl: a gateway applies no changes: ask its proxy\n'
     finally:
         gateway.end()
