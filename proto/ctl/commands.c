@@ -387,9 +387,10 @@ const struct ctl_command ctl_commands[] = {
 	{.name = "history",
 		.options = {{"--count", "N", "no more than the last N changes"}},
 		.brief = "show the last changes of a daemon's state",
-		.help = "Each with its reason, its time and how long it lasted; the newest last, "
-			"and in JSON first. They are kept over a restart in "
-			"control.history_file. A reason that only counts is one change.",
+		.help = "Each with its reason and its time, the newest last, and in a table how "
+			"long it "
+			"lasted. They are kept over a restart in control.history_file. A reason "
+			"that only counts is one change.",
 		.example = "-s /run/keywake/agent.sock history --count 10",
 		.run = ctl_run_history},
 	{.name = "explain lag",

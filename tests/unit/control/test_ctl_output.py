@@ -209,11 +209,12 @@ def test_status_of_a_daemon_without_a_history_is_shown(agent):
     assert status == 0 and 'keywake-agent r1: warm' in shown and 'since' not in shown
 
 
-def test_history_is_a_log_for_people_and_as_it_is_in_a_pipe(agent):
+def test_history_is_a_log_for_people_and_in_the_same_order_in_a_pipe(agent):
+    """The daemon tells the newest first."""
     changes = [{'at_us': 1700000060_000000, 'state': 'warm', 'reason_code': 'none', 'reason': ''},
                {'at_us': 1700000000_000000, 'state': 'failed', 'reason_code': 'no_consent', 'reason': 'keys of others'}]
     agent.answer('history', changes)
-    assert json.loads(agent.ctl('history').stdout) == changes
+    assert json.loads(agent.ctl('history').stdout) == changes[::-1]
     assert json.loads(agent.ctl('history', '--count', '1').stdout) == changes[:1]
     lines = agent.ctl('history', '-o', 'table').stdout.splitlines()
     assert lines[0].split() == ['AT', 'LASTED', 'STATE', 'CODE', 'REASON']
