@@ -172,7 +172,7 @@ static void hear_audit_of_writes(struct kw_agent *agent)
 		kw_debt_audited(debt);
 }
 
-static void step(struct kw_agent *agent)
+void kw_agent_step(struct kw_agent *agent)
 {
 	uint64_t now = kw_clock_us();
 
@@ -201,7 +201,7 @@ static void on_turn(uv_check_t *handle)
 	if (!is_step_wanted(agent))
 		return;
 	uv_idle_stop(&agent->awake);
-	step(agent);
+	kw_agent_step(agent);
 }
 
 static void on_tick(uv_timer_t *handle)

@@ -103,7 +103,7 @@ struct kw_agent {
 	struct kw_audit *audit;
 	struct kw_sm sm;
 	char reason[KW_AGENT_REASON];
-	enum kw_reason cause; /* of the state; kw_reason_code tells it */
+	enum kw_reason cause; /* of the state */
 	uint64_t started_us;
 
 	uv_timer_t tick;
@@ -134,6 +134,11 @@ int kw_agent_new(uv_loop_t *loop, struct kw_agent_options *options,
 #define KW_AGENT_LEAVE_MS 5000
 void kw_agent_close(struct kw_agent *agent);
 
+/*
+ * What these ask for is done in the next step. kw_agent_step takes one at once, so that the state
+ * is that of afterwards. From the loop, and not from within a handler of the agent.
+ */
+void kw_agent_step(struct kw_agent *agent);
 void kw_agent_pause(struct kw_agent *agent, bool paused);
 void kw_agent_resync(struct kw_agent *agent, const char *why);
 /* As kw_sync_approve. */

@@ -312,9 +312,13 @@ static void on_lag(void *arg, struct kw_rpc_call *call, const json_t *params)
 
 static void answer_state(struct kw_agent_daemon *daemon, struct kw_rpc_call *call)
 {
+	struct kw_agent *agent = daemon->agent;
+
+	kw_agent_step(agent);
 	kw_rpc_result(
-		call, json_pack("{s:s,s:b}", "state", kw_sm_name(&daemon->agent->sm), "paused",
-			      (int)(daemon->agent->sync.intake == KW_SYNC_INTAKE_PAUSED)));
+		call, json_pack("{s:s,s:s,s:s,s:b}", "state", kw_sm_name(&agent->sm), "reason",
+			      agent->reason, "reason_code", kw_reason_code(agent->cause),
+			      "paused", (int)(agent->sync.intake == KW_SYNC_INTAKE_PAUSED)));
 }
 
 static void on_pause(void *arg, struct kw_rpc_call *call, const json_t *params)

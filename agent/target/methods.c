@@ -82,7 +82,7 @@ void kw_target_show(json_t *status, const struct kw_scouts *scouts)
 				      history ? kw_mandate_state_name(history->mandate) : "",
 				      "term", history ? (json_int_t)history->term : (json_int_t)0,
 				      "complete", (int)(seen && known->superblock.complete), "why",
-				      kw_json_text(known ? known->why : "")));
+				      kw_json_text(known && !seen ? known->why : "")));
 	}
 	json_object_set_new(status, "proxies", list);
 	show_compression(status, scouts->follow);

@@ -38,6 +38,8 @@ def test_status_has_its_documented_fields(pair):
     assert TABLE_FIELDS <= set(proxy["table"]), TABLE_FIELDS - set(proxy["table"])
     assert agent["epoch"] == proxy["epoch"]
     assert agent["lag_versions"] == 0
+    # What was wrong before the proxy was seen is wrong no more.
+    assert [(one["followed"], one["seen"], one["why"]) for one in agent["proxies"]] == [(True, True, "")]
     assert agent["transport"] == "shm" and agent["progress"] == 1 and agent["quarantined"] == 0
     assert proxy["keys"] == pair.primary.command("DBSIZE") and proxy["agents"] == 1
 
@@ -110,13 +112,15 @@ def test_an_agent_without_a_position_has_no_number_for_it(bed):
 
 
 def test_pause_and_resume(pair):
-    pair.agent.ctl_ok("pause")
+    told = pair.agent.ctl_ok("pause")
+    assert (told["state"], told["paused"], told["reason_code"]) == ("lagging", True, "paused"), told
     with pair.primary.client() as client:
         client.set("while paused", 1)
     status = pair.agent.wait_state("lagging", reason="paused")
     assert pair.replica.command("EXISTS", "while paused") == 0, status
     assert pair.agent.ctl("wait", "warm", "--timeout", 1).returncode == 3
-    pair.agent.ctl_ok("resume")
+    told = pair.agent.ctl_ok("resume")
+    assert not told["paused"] and told["reason_code"] != "paused", told
     pair.settle()
 
 
