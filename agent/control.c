@@ -210,8 +210,7 @@ static json_t *whole_status(void *arg)
 	kw_agent_doubt(daemon->agent, kw_clock_us());
 	kw_agent_collect(daemon->agent, &figures);
 	status = status_json(daemon);
-	json_object_set_new(
-		status, "reason_code", json_string(kw_reason_code(daemon->agent->cause)));
+	kw_daemon_tell_reason(&daemon->daemon, status, kw_agent_reason_row(daemon->agent->cause));
 	json_object_set_new(status, "stopping", json_boolean(daemon->closing));
 	json_object_set_new(status, "verifying",
 		json_boolean(daemon->inspect && kw_inspect_verifies(daemon->inspect)));
@@ -310,6 +309,7 @@ static void on_lag(void *arg, struct kw_rpc_call *call, const json_t *params)
 		kw_stages_reset(stages, kw_wall_us());
 }
 
+/* The state that follows from what was asked for, with its reason. */
 static void answer_state(struct kw_agent_daemon *daemon, struct kw_rpc_call *call)
 {
 	struct kw_agent *agent = daemon->agent;
@@ -317,7 +317,7 @@ static void answer_state(struct kw_agent_daemon *daemon, struct kw_rpc_call *cal
 	kw_agent_step(agent);
 	kw_rpc_result(
 		call, json_pack("{s:s,s:s,s:s,s:b}", "state", kw_sm_name(&agent->sm), "reason",
-			      agent->reason, "reason_code", kw_reason_code(agent->cause),
+			      agent->reason, "reason_code", kw_agent_reason_row(agent->cause)->code,
 			      "paused", (int)(agent->sync.intake == KW_SYNC_INTAKE_PAUSED)));
 }
 

@@ -405,7 +405,7 @@ static int on_reloaded(void *arg, json_t *answer, struct kw_error *error)
 static void on_state(void *arg, const char *state, const char *reason)
 {
 	struct kw_agent_daemon *daemon = arg;
-	const char *code = kw_reason_code(daemon->agent->cause);
+	const char *code = kw_agent_reason_row(daemon->agent->cause)->code;
 
 	kw_daemon_moved(&daemon->daemon, state, code, reason);
 	kw_notify_status(&daemon->notify, "%s%s%s", state, *reason ? ": " : "", reason);

@@ -172,7 +172,7 @@ static void add_states(const struct kw_metrics *metrics, const struct kw_agent *
 	for (int i = 0; i < state.count; i++)
 		names[i] = agent->sm.conf->states[i].name;
 	kw_metrics_states(metrics, "state", "1 for the present state", &state);
-	kw_metrics_reason(metrics, kw_reason_code(agent->cause));
+	kw_metrics_reason(metrics, kw_agent_reason_row(agent->cause)->code);
 }
 
 static void add_lag(const struct kw_metrics *metrics, const struct kw_lag *lag)

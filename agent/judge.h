@@ -8,6 +8,7 @@
 
 #include "authority/history.h"
 #include "base/log.h"
+#include "base/reason.h"
 #include "local/unfit.h"
 #include "sync/level.h"
 #include "sync/phases.h"
@@ -166,11 +167,8 @@ struct kw_verdict {
 	enum kw_reason reason;
 };
 
-/*
- * The reason's code, for programs and for deploy/doc/operate.md: a code is never another reason's
- * in a later version. "none": nothing is wrong.
- */
-const char *kw_reason_code(enum kw_reason reason);
+/* reasons.c: what is told of the reason besides its sentence. */
+const struct kw_reason_row *kw_agent_reason_row(enum kw_reason reason);
 
 /* How a line of the log says that the agent is in this state. */
 enum kw_log_level kw_agent_state_level(enum kw_agent_state state);

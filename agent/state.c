@@ -423,8 +423,8 @@ static void log_state(const struct kw_agent *agent, bool moved, bool other_cause
 	enum kw_log_level level = kw_agent_state_level((enum kw_agent_state)agent->sm.state);
 
 	if (moved || (other_cause && level <= KW_LOG_WARN))
-		kw_log_state(level, "agent", kw_sm_name(&agent->sm), kw_reason_code(agent->cause),
-			agent->reason);
+		kw_log_state(level, "agent", kw_sm_name(&agent->sm),
+			kw_agent_reason_row(agent->cause)->code, agent->reason);
 }
 
 void kw_agent_evaluate(struct kw_agent *agent, uint64_t now_us)

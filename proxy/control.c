@@ -205,6 +205,7 @@ static json_t *status_json(void *arg)
 	struct kw_proxy_figures figures;
 	const struct kw_table_stats *t = &figures.table;
 	const struct kw_source_stats *s = &figures.source;
+	char name[KW_PROXY_FULL_NAME];
 	json_t *status;
 
 	kw_source_confirm(proxy->source); /* true as of now */
@@ -219,8 +220,9 @@ static json_t *status_json(void *arg)
 		(json_int_t)s->full_waiting, "clock_skew_us", (json_int_t)s->clock_skew_us, "redis",
 		kw_config_text(proxy->daemon.config, "redis.address"), "uptime_s",
 		(json_int_t)((kw_wall_us() - proxy->started_us) / 1000000));
-	json_object_set_new(
-		status, "reason_code", json_string(kw_source_reason_code(proxy->source)));
+	kw_daemon_tell_reason(&proxy->daemon, status, kw_source_reason_row(proxy->source));
+	kw_proxy_name(proxy->daemon.config, name);
+	json_object_set_new(status, "name", kw_json_text(name));
 	json_object_set_new(status, "flags", json_string(flags_text(s->flags)));
 	if (*kw_config_text(proxy->daemon.config, "source.canary_key")) {
 		json_object_set_new(status, "flags_proven", classes_json(s->flags_proven));

@@ -66,8 +66,9 @@ const struct kw_figure kw_proxy_figure_table[] = {
 	SOURCE(unchanged, "fetches that found what the table held already"),
 	SOURCE(deletes, "fetches that found the key gone"),
 	KW_STATUS_ONLY(struct kw_proxy_figures, source.reconciles, "reconciles",
-		"scans begun because an event may have been missed"),
-	CAUSE(connection, "scans of the primary's keys, by cause"),
+		"scans begun because an event may have been missed: of all causes but the audit"),
+	CAUSE(connection, "scans of the primary's keys, by cause; audit: the sweep that never ends "
+			  "has seen all keys, which is no reconcile"),
 	CAUSE(flags, "the notification flags were changed"),
 	CAUSE(flush, "a database was flushed"),
 	CAUSE(swapdb, "SWAPDB"),
@@ -133,7 +134,7 @@ static void add_states(const struct kw_metrics *metrics, const struct kw_proxy *
 	for (int i = 0; i < mandate.count; i++)
 		mandates[i] = kw_mandate_state_name((enum kw_mandate_state)i);
 	kw_metrics_states(metrics, "state", "1 for the present state", &state);
-	kw_metrics_reason(metrics, kw_source_reason_code(proxy->source));
+	kw_metrics_reason(metrics, kw_source_reason_row(proxy->source)->code);
 	kw_metrics_states(metrics, "mandate_state",
 		"1 for what is known of who confirms the primary", &mandate);
 }

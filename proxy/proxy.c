@@ -69,7 +69,7 @@ static void on_source_state(void *arg, enum kw_source_state state, const char *r
 {
 	struct kw_proxy *proxy = arg;
 	const char *name = kw_source_state_name(state);
-	const char *code = kw_source_reason_code(proxy->source);
+	const char *code = kw_source_reason_row(proxy->source)->code;
 
 	if (kw_daemon_moved(&proxy->daemon, name, code, reason))
 		kw_log_state(kw_source_level(proxy->source), "source", name, code, reason);

@@ -66,7 +66,7 @@ static json_t *whole_status(void *arg)
 	kw_gets_sight(gateway->gets, &sight);
 	kw_gateway_collect(gateway, &sight, &figures);
 	status = status_json(gateway, &sight);
-	json_object_set_new(status, "reason_code", json_string(sight.code));
+	kw_daemon_tell_reason(&gateway->daemon, status, sight.row);
 	json_object_set_new(status, "near_entries", json_integer((json_int_t)figures.near_entries));
 	json_object_set_new(status, "near_bytes", json_integer((json_int_t)figures.near_bytes));
 	json_object_set_new(status, "client_bytes", json_integer((json_int_t)figures.client_bytes));

@@ -343,13 +343,13 @@ static void on_state(void *arg, enum kw_gateway_state state, const char *why)
 	struct kw_gets_sight sight;
 
 	kw_gets_sight(gateway->gets, &sight);
-	kw_log_state(level_of(state), "gateway", name, sight.code, why);
-	kw_daemon_moved(&gateway->daemon, name, sight.code, why);
+	kw_log_state(level_of(state), "gateway", name, sight.row->code, why);
+	kw_daemon_moved(&gateway->daemon, name, sight.row->code, why);
 	kw_notify_status(&gateway->notify, "%s%s%s", name, *why ? ": " : "", why);
 	if (gateway->rpc)
 		kw_rpc_event(gateway->rpc, "state",
 			json_pack("{s:s,s:o,s:s}", "state", name, "reason", kw_json_text(why),
-				"reason_code", sight.code));
+				"reason_code", sight.row->code));
 }
 
 static void on_ended(void *arg, const char *name)

@@ -209,7 +209,7 @@ void kw_gateway_metrics(void *arg, struct kw_buffer *text)
 	kw_metrics_build(&metrics, "keywake-gateway");
 	add_certificates(gateway, text);
 	add_states(&metrics, sight.state);
-	kw_metrics_reason(&metrics, sight.code);
+	kw_metrics_reason(&metrics, sight.row->code);
 	kw_figures_metrics(&metrics, kw_gateway_figure_table, &figures);
 	add_staleness(&metrics, kw_gets_staleness(gateway->gets));
 	add_closed(&metrics, kw_frontend_stats(gateway->server));

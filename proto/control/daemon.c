@@ -9,6 +9,7 @@
 
 void kw_daemon_begin(struct kw_daemon *daemon, uv_loop_t *loop, const char *component)
 {
+	daemon->begun_us = kw_wall_us();
 	kw_turns_begin(&daemon->turns, loop, component);
 	kw_transitions_file_open(&daemon->kept, loop,
 		kw_config_text(daemon->config, "control.history_file"), &daemon->transitions);
@@ -41,6 +42,25 @@ bool kw_daemon_moved(
 		kw_transitions_file_changed(&daemon->kept);
 	kw_http_server_news(daemon->http);
 	return daemon->moves++ == 0 || added;
+}
+
+/* A state of the process before is not this one's. */
+static uint64_t since_us(const struct kw_daemon *daemon, const char *state)
+{
+	uint64_t us = kw_transitions_since_us(&daemon->transitions, state);
+
+	return us > daemon->begun_us ? us : daemon->begun_us;
+}
+
+void kw_daemon_tell_reason(
+	const struct kw_daemon *daemon, json_t *status, const struct kw_reason_row *row)
+{
+	const char *state = json_string_value(json_object_get(status, "state"));
+
+	json_object_set_new(status, "reason_code", json_string(row->code));
+	json_object_set_new(status, "grade", json_string(kw_grade_name(row->grade)));
+	json_object_set_new(status, "remedy", json_string(row->remedy));
+	json_object_set_new(status, "since_us", json_integer((json_int_t)since_us(daemon, state)));
 }
 
 static void get_saved(struct kw_daemon *daemon, struct kw_rpc_call *call)

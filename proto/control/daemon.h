@@ -6,6 +6,7 @@
 #ifndef KW_CONTROL_DAEMON_H
 #define KW_CONTROL_DAEMON_H
 
+#include "base/reason.h"
 #include "control/config/config.h"
 #include "control/http/http.h"
 #include "control/rpc/rpc.h"
@@ -25,7 +26,8 @@ struct kw_daemon {
 	struct kw_http_server *http; /* NULL: http.listen is empty */
 	struct kw_transitions transitions;
 	struct kw_transitions_file kept; /* … over a restart */
-	uint64_t moves;                  /* of this process: calls of kw_daemon_moved */
+	uint64_t begun_us;               /* wall clock: kw_daemon_begin */
+	uint64_t moves;                  /* since then: calls of kw_daemon_moved */
 	struct kw_turns turns;           /* of its loop */
 };
 
@@ -44,6 +46,13 @@ void kw_daemon_close(struct kw_daemon *daemon);
  */
 bool kw_daemon_moved(
 	struct kw_daemon *daemon, const char *state, const char *code, const char *reason);
+
+/*
+ * Add to a status what is told of the reason besides its sentence: reason_code, grade, remedy and
+ * since_us, the time from which it has been in the state that the status names.
+ */
+void kw_daemon_tell_reason(
+	const struct kw_daemon *daemon, json_t *status, const struct kw_reason_row *row);
 
 /* On the control socket: the last changes, the newest first. */
 void kw_daemon_history(void *arg, struct kw_rpc_call *call, const json_t *params);

@@ -69,6 +69,21 @@ bool kw_transitions_add(struct kw_transitions *ring, uint64_t now_us, const char
 	return true;
 }
 
+uint64_t kw_transitions_since_us(const struct kw_transitions *ring, const char *state)
+{
+	uint64_t since_us = 0;
+
+	for (uint64_t i = 0; i < ring->count && i < KW_TRANSITIONS; i++) {
+		const struct kw_transition *t =
+			&ring->items[(ring->count - 1 - i) % KW_TRANSITIONS];
+
+		if (strcmp(t->state, state) != 0)
+			break;
+		since_us = t->at_us;
+	}
+	return since_us;
+}
+
 json_t *kw_transitions_json(const struct kw_transitions *ring, size_t most)
 {
 	json_t *list = json_array();

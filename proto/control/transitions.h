@@ -38,6 +38,9 @@ struct kw_transitions {
 bool kw_transitions_add(struct kw_transitions *ring, uint64_t now_us, const char *state,
 	const char *code, const char *reason);
 
+/* When it came into this state, whatever the reasons since; 0: the last one told is another. */
+uint64_t kw_transitions_since_us(const struct kw_transitions *ring, const char *state);
+
 /*
  * The newest first, `most` of them: [{"at_us": …, "state": …, "reason_code": …, "reason": …}, …]
  */

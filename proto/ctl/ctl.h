@@ -5,8 +5,8 @@
  *   help.c      usage, manual page  completion/ for shells: all from that table
  *   link.c      which socket, calls, exit statuses
  *   status.c    status, agents      summary.c   the first lines of status
- *   wait.c      wait, watch         remedies    what to do about a reason
- *   progress.c  of long calls       pace.c      rates, and how long the rest takes
+ *   wait.c      wait, watch         progress.c  of long calls
+ *   pace.c      rates, and how long the rest takes
  *   export.c    export              target.c    a file that is whole or not there
  *   config.c    config get
  *   show.c      values for people   fields.c    aligned fields of an object
@@ -233,18 +233,8 @@ const char *ctl_show_slice(struct kw_slice raw, char *text, size_t size); /* NUL
 /* The moment as UTC, to the second: "2026-11-27 20:21:32Z". */
 const char *ctl_show_time(uint64_t us, char *text, size_t size);
 
-/* remedies.c, which is made of deploy/doc/operate.md: what to do about a reason. */
-struct ctl_remedy {
-	const char *program, *code, *text;
-};
-extern const struct ctl_remedy ctl_remedies[]; /* ended by a NULL program */
-
-/*
- * summary.c: the dozen lines that matter first. `history`: the daemon's answer of that name; NULL
- * if there is none.
- */
-void ctl_print_summary(
-	const struct ctl *ctl, const char *program, const json_t *status, const json_t *history);
+/* summary.c: the dozen lines that matter first. */
+void ctl_print_summary(const struct ctl *ctl, const char *program, const json_t *status);
 /* The first line, and why it is so. */
 void ctl_print_state(const struct ctl *ctl, const char *program, const json_t *status);
 
@@ -256,6 +246,9 @@ const char *ctl_ellipsis(void);
 /* Is a daemon in this state well? */
 enum ctl_mood { CTL_MOOD_GOOD, CTL_MOOD_PASSING, CTL_MOOD_BAD };
 enum ctl_mood ctl_state_mood(const char *state);
+/* Of a status, or of a row: by its grade if it tells one, otherwise by its state. */
+enum ctl_mood ctl_mood_of(const json_t *object);
+const char *ctl_mood_grade(enum ctl_mood mood); /* as daemons tell it: "good" */
 
 /* SGR codes around a state's name, "" without colour. */
 const char *ctl_mood_colour(const struct ctl *ctl, enum ctl_mood mood);

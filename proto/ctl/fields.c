@@ -72,7 +72,7 @@ static void print_fields(const struct ctl *ctl, const json_t *object, int indent
 		printf("%*s%s%*s", indent, "", label, column - indent - ctl_width(label) + GAP, "");
 		ctl_show_value(name, value, cell);
 		if (strcmp(name, "state") == 0 && json_is_string(value))
-			printf("%s%s%s\n", ctl_state_colour(ctl, json_string_value(value)), cell,
+			printf("%s%s%s\n", ctl_mood_colour(ctl, ctl_mood_of(object)), cell,
 				ctl_colour_end(ctl));
 		else
 			ctl_print_wrapped(cell, column + GAP);

@@ -11,7 +11,8 @@ static const char *field_text(const json_t *status, const char *name)
 /* Every figure the daemon has. */
 static void print_all(const struct ctl *ctl, const char *program, json_t *status)
 {
-	static const char *const told[] = {"name", "state", "reason", "reason_code", "progress"};
+	static const char *const told[] = {
+		"name", "state", "reason", "reason_code", "grade", "progress"};
 
 	ctl_print_state(ctl, program, status);
 	for (size_t i = 0; i < sizeof told / sizeof *told; i++)
@@ -19,34 +20,20 @@ static void print_all(const struct ctl *ctl, const char *program, json_t *status
 	ctl_print_fields(ctl, status);
 }
 
-/* A daemon that does not know it is shown without: since when is not known then. */
-static json_t *ask_history(struct ctl *ctl)
-{
-	struct kw_error ignored;
-	json_t *history;
-
-	if (ctl_call(ctl, "history", NULL, CTL_CALL_TIMEOUT_MS, &history, &ignored))
-		return NULL;
-	return history;
-}
-
 static enum ctl_exit show_status(struct ctl *ctl, json_t *status)
 {
 	bool all = ctl->options[0] != NULL;
 	struct kw_error error;
 	const char *program;
-	json_t *version, *history;
+	json_t *version;
 
 	if (ctl_call(ctl, "version", NULL, CTL_CALL_TIMEOUT_MS, &version, &error))
 		return ctl_fail(&error);
 	program = field_text(version, "program");
-	if (all) {
+	if (all)
 		print_all(ctl, program, status);
-	} else {
-		history = ask_history(ctl);
-		ctl_print_summary(ctl, program, status, history);
-		json_decref(history);
-	}
+	else
+		ctl_print_summary(ctl, program, status);
 	json_decref(version);
 	return CTL_DONE;
 }

@@ -80,8 +80,8 @@ void ctl_print_state(const struct ctl *ctl, const char *program, const json_t *s
 		ctl_colour_end(ctl));
 	if (*field_text(status, "name"))
 		printf(" %s", ctl_show_text(field_text(status, "name"), text, sizeof text));
-	printf(": %s%s%s\n", ctl_state_colour(ctl, state), ctl_show_text(state, text, sizeof text),
-		ctl_colour_end(ctl));
+	printf(": %s%s%s\n", ctl_mood_colour(ctl, ctl_mood_of(status)),
+		ctl_show_text(state, text, sizeof text), ctl_colour_end(ctl));
 	if (*field_text(status, "reason"))
 		print_reason(status);
 	if (progress > 0 && progress < 1) {
@@ -90,36 +90,11 @@ void ctl_print_state(const struct ctl *ctl, const char *program, const json_t *s
 	}
 }
 
-static const char *remedy_of(const char *program, const json_t *status)
+/* When the state began; the reason alone can have changed since. */
+static void add_since(json_t *fields, const json_t *status)
 {
-	const char *code = field_text(status, "reason_code");
-
-	for (const struct ctl_remedy *r = ctl_remedies; r->program; r++)
-		if (strcmp(r->program, program) == 0 && strcmp(r->code, code) == 0)
-			return r->text;
-	return NULL;
-}
-
-/* When the state began: changes come newest first, and the reason alone can have changed. */
-static uint64_t since_us(const json_t *status, const json_t *history)
-{
-	const char *state = field_text(status, "state");
-	uint64_t since = 0;
-	json_t *change;
-	size_t i;
-
-	json_array_foreach((json_t *)(uintptr_t)history, i, change)
-	{
-		if (strcmp(field_text(change, "state"), state) != 0)
-			break;
-		since = (uint64_t)json_integer_value(json_object_get(change, "at_us"));
-	}
-	return since;
-}
-
-static void add_since(json_t *fields, const json_t *status, const json_t *history)
-{
-	uint64_t since = since_us(status, history), now = kw_wall_us();
+	uint64_t since = (uint64_t)json_integer_value(json_object_get(status, "since_us"));
+	uint64_t now = kw_wall_us();
 	char at[40], ago[64];
 
 	if (since == 0)
@@ -171,16 +146,14 @@ static void add_line(json_t *fields, const struct line *line, const json_t *stat
 		json_object_set_new(fields, line->label, json_string(text));
 }
 
-void ctl_print_summary(
-	const struct ctl *ctl, const char *program, const json_t *status, const json_t *history)
+void ctl_print_summary(const struct ctl *ctl, const char *program, const json_t *status)
 {
-	const char *remedy = remedy_of(program, status);
 	json_t *fields = json_object();
 
 	ctl_print_state(ctl, program, status);
-	if (remedy)
-		json_object_set_new(fields, "do", json_string(remedy));
-	add_since(fields, status, history);
+	if (*field_text(status, "remedy"))
+		json_object_set(fields, "do", json_object_get(status, "remedy"));
+	add_since(fields, status);
 	for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
 		if (strcmp(lines[i].program, program) == 0)
 			add_line(fields, &lines[i], status);

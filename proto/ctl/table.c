@@ -221,7 +221,7 @@ static void put_row(const struct ctl *ctl, const struct grid *grid, const json_t
 			bool state = strcmp(grid->columns[i].name, "state") == 0 && *rest[i];
 
 			rest[i] = put_cell(grid, i, rest[i],
-				state ? ctl_state_colour(ctl, rest[i]) : "",
+				state ? ctl_mood_colour(ctl, ctl_mood_of(object)) : "",
 				state ? ctl_colour_end(ctl) : "");
 			more = more || *rest[i];
 		}

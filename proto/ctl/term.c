@@ -59,6 +59,25 @@ enum ctl_mood ctl_state_mood(const char *state)
 	return CTL_MOOD_PASSING;
 }
 
+const char *ctl_mood_grade(enum ctl_mood mood)
+{
+	static const char *const grades[] = {
+		[CTL_MOOD_GOOD] = "good", [CTL_MOOD_PASSING] = "passing", [CTL_MOOD_BAD] = "bad"};
+
+	return grades[mood];
+}
+
+enum ctl_mood ctl_mood_of(const json_t *object)
+{
+	const char *grade = json_string_value(json_object_get(object, "grade"));
+	const char *state = json_string_value(json_object_get(object, "state"));
+
+	for (int mood = CTL_MOOD_GOOD; grade && mood <= CTL_MOOD_BAD; mood++)
+		if (strcmp(grade, ctl_mood_grade((enum ctl_mood)mood)) == 0)
+			return (enum ctl_mood)mood;
+	return ctl_state_mood(state ? state : "");
+}
+
 const char *ctl_mood_colour(const struct ctl *ctl, enum ctl_mood mood)
 {
 	static const char *const colours[] = {"\033[1;32m", "\033[1;33m", "\033[1;31m"};

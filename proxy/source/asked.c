@@ -146,9 +146,9 @@ const char *kw_source_reason(const struct kw_source *source)
 	return source->state.reason;
 }
 
-const char *kw_source_reason_code(const struct kw_source *source)
+const struct kw_reason_row *kw_source_reason_row(const struct kw_source *source)
 {
-	return kw_claim_code(source->state.cause);
+	return kw_claim_row(source->state.cause);
 }
 
 enum kw_log_level kw_source_level(const struct kw_source *source)

@@ -5,30 +5,6 @@
 #include <assert.h>
 #include <stdio.h>
 
-/* The codes of the causes: the table that deploy/doc/operate.md explains line by line. */
-static const char *const cause_codes[] = {
-	[KW_CLAIM_NOTHING_WRONG] = "none",
-	[KW_CLAIM_NOT_CONNECTED] = "primary_away",
-	[KW_CLAIM_REFUSED] = "primary_refuses",
-	[KW_CLAIM_BUSY] = "primary_busy",
-	[KW_CLAIM_SILENT] = "primary_silent",
-	[KW_CLAIM_CHAIN_CUT] = "chain_cut",
-	[KW_CLAIM_UNCONFIRMED] = "unconfirmed",
-	[KW_CLAIM_STANDBY] = "standby",
-	[KW_CLAIM_HELD] = "held",
-	[KW_CLAIM_NO_ROOM] = "no_room",
-	[KW_CLAIM_MENDING] = "scan",
-	[KW_CLAIM_UNREADABLE] = "keys_unreadable",
-	[KW_CLAIM_TOO_LARGE] = "keys_too_large",
-	[KW_CLAIM_BEYOND] = "databases_beyond",
-};
-
-const char *kw_claim_code(enum kw_claim_cause cause)
-{
-	assert((unsigned)cause <= KW_CLAIM_BEYOND);
-	return cause_codes[cause];
-}
-
 static enum kw_completeness completeness_of(const struct kw_facts *facts)
 {
 	if (facts->sweeps_ended == 0 || facts->chain == KW_CHAIN_CUT)

@@ -25,6 +25,7 @@
 #ifndef KW_PROXY_SOURCE_COMPLETENESS_H
 #define KW_PROXY_SOURCE_COMPLETENESS_H
 
+#include "base/reason.h"
 #include "mandate/mandate.h"
 #include "table/table.h"
 
@@ -125,11 +126,8 @@ struct kw_claim {
 	enum kw_completeness completeness;
 };
 
-/*
- * The cause's code, for programs and for deploy/doc/operate.md: a code is never another cause's in
- * a later version. "none": nothing is wrong.
- */
-const char *kw_claim_code(enum kw_claim_cause cause);
+/* reasons.c: what is told of the cause besides its sentence. */
+const struct kw_reason_row *kw_claim_row(enum kw_claim_cause cause);
 
 /* The sentences of others that a reason quotes. */
 struct kw_claim_words {

@@ -33,8 +33,9 @@
 #define KW_PROXY_SOURCE_H
 
 #include "base/error.h"
-#include "feed/flags.h"
 #include "base/log.h"
+#include "base/reason.h"
+#include "feed/flags.h"
 #include "feed/policy.h"
 #include "fetch/pace.h"
 #include "mandate/mandate.h"
@@ -100,8 +101,8 @@ struct kw_source_stats {
 	int64_t clock_skew_us;      /* primary's clock less ours */
 	enum kw_feed_flags flags;
 	kw_flag_classes flags_proven; /* by source.canary_key */
-	enum kw_source_feed feed; /* never auto */
-	const char *feed_why;     /* why auto has chosen it; "" otherwise */
+	enum kw_source_feed feed;     /* never auto */
+	const char *feed_why;         /* why auto has chosen it; "" otherwise */
 };
 
 struct kw_source_handlers {
@@ -190,7 +191,7 @@ void kw_source_late(const struct kw_source *source, uint64_t *events, uint64_t *
 
 enum kw_source_state kw_source_state(const struct kw_source *source);
 const char *kw_source_reason(const struct kw_source *source);
-const char *kw_source_reason_code(const struct kw_source *source); /* completeness.h */
+const struct kw_reason_row *kw_source_reason_row(const struct kw_source *source);
 enum kw_log_level kw_source_level(const struct kw_source *source); /* of the line that says so */
 const char *kw_source_state_name(enum kw_source_state state);
 void kw_source_stats(const struct kw_source *source, struct kw_source_stats *stats);

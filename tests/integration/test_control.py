@@ -15,10 +15,10 @@ from lib.server import TOP
 
 pytestmark = pytest.mark.sanitize
 
-AGENT_FIELDS = {"state", "reason", "reason_code", "epoch", "applied_version", "head_version", "lag_versions",
+AGENT_FIELDS = {"state", "reason", "reason_code", "grade", "remedy", "since_us", "epoch", "applied_version", "head_version", "lag_versions",
                 "lag_ms", "keys_applied", "bytes_read", "progress", "transport", "quarantined",
                 "fresh_us", "lag_p50_us", "lag_p99_us", "name"}
-PROXY_FIELDS = {"state", "reason", "reason_code", "epoch", "version", "keys", "dirty_keys", "table", "agents",
+PROXY_FIELDS = {"state", "reason", "reason_code", "grade", "remedy", "since_us", "name", "epoch", "version", "keys", "dirty_keys", "table", "agents",
                 "fresh_us", "reconciles", "reconciles_connection", "reconciles_flags",
                 "reconciles_flush", "reconciles_swapdb", "reconciles_identity"}
 TABLE_FIELDS = {"live_bytes", "used_bytes", "capacity_bytes", "utilisation"}

@@ -24,6 +24,7 @@ from lib.tls import Authority
 SECRET = "a secret of sixteen and more"
 SOON_MS = 2000 * SLOW # after the daemon knows of a trouble
 MARKUP = "<img src=x onerror=\"document.title='run'\"><script>document.title='run'</script>"
+CLOCK = r"\d\d:\d\d:\d\d" # in a pattern of the page
 WATCH = """
 window.seen = [];
 window.heldUp = 0; // the longest time for which the machine had none for this page
@@ -172,7 +173,8 @@ def test_names_of_keys_are_shown_as_text_and_only_its_own_script_runs(bed, brows
     assert page.evaluate("document.title") != "run"
 
 
-def test_each_state_has_a_grade_and_each_trouble_a_remedy(bed):
+def test_each_state_has_a_grade(bed):
+    """For the rows of agents and the last changes. The remedies are those of the reasons: the unit tests have them."""
     primary, replica = bed.server("primary"), bed.server("replica")
     proxy = bed.proxy(primary)
     daemons = {"proxy": proxy, "agent": bed.agent(proxy, replica), "gateway": bed.gateway(proxy)}
@@ -180,12 +182,56 @@ def test_each_state_has_a_grade_and_each_trouble_a_remedy(bed):
         script = stream.read()
     for name, daemon in daemons.items():
         states = set(re.findall(rf'^keywake_{name}_state\{{.*?state="(\w+)"', daemon.rpc("metrics")["text"], re.M))
-        remedies = re.search(rf"^\t\t{name}: \{{(.*?)^\t\t\}}", script, re.M | re.S)[1]
         assert len(states) > 3
         for state in states:
             assert re.search(rf'\b{state}: "(good|busy|bad)"', script), f"{state} has no grade"
-            if state not in ("live", "warm", "serving"):
-                assert f"\t{state}: " in remedies, f"{name} {state} has no remedy"
+
+
+def text(page, element):
+    return page.evaluate(f"document.getElementById('{element}').textContent")
+
+
+def test_each_reason_has_its_remedy_and_each_state_its_time(bed, browser):
+    pair = bed.pair(fill=lambda primary: data.fill_plain(primary, 10),
+                    proxy={"http__listen": address()}, agent={"http__listen": address()})
+    proxy, agent = show(browser, pair.proxy, "live"), show(browser, pair.agent, "warm")
+    assert text(proxy, "remedy") == text(agent, "remedy") == ""
+    name = pair.proxy.status()["name"] # nobody gave it one: host and address
+    assert name.endswith("/" + pair.primary.address), name
+    assert text(proxy, "name") == name and proxy.evaluate("document.title") == f"● live – proxy {name}"
+    assert "Role\nprimary" in proxy.text()
+    proxy.wait(f"/^for \\d+ s, since {CLOCK}$/.test(document.getElementById('since').textContent)", "no time")
+    proxy.wait(f"/^agent\\s+● warm\\s+\\d+ s, since {CLOCK}/.test(document.querySelector('#agents tr').innerText)",
+               "no time of the agent")
+    pair.agent.ctl_ok("pause")
+    agent.wait("document.getElementById('remedy').textContent === 'Run keywakectl resume.'", "not what a pause needs")
+    assert text(agent, "code") == "Code of the reason: paused"
+    agent.wait("document.getElementById('state').classList.contains('busy')", "a pause is not graded so")
+    pair.agent.ctl_ok("resume")
+    wait_word(agent, "warm")
+    pair.replica.kill()
+    agent.wait("document.getElementById('remedy').textContent.startsWith('Start the local server. ')",
+               "not what a dead server needs")
+    agent.wait("document.getElementById('state').classList.contains('bad')", "a dead server is not graded so")
+    assert agent.evaluate("document.getElementById('progress').hidden")
+    proxy.wait("document.querySelector('#agents td.state').className === 'state bad'", "the row is not graded so")
+    assert text(proxy, "agents-note") == "1 connected, 1 not well."
+    assert proxy.complaints == agent.complaints == []
+
+
+def test_a_bootstrap_shows_how_far_it_is_and_how_long_it_takes(bed, browser):
+    primary = bed.server("primary")
+    data.fill_plain(primary, 2000, length=1000)
+    proxy = bed.proxy(primary)
+    proxy.wait_live()
+    agent = bed.agent(proxy, bed.server("replica"), http__listen=address(), apply__bytes_per_second=100_000)
+    page = show(browser, agent, "bootstrapping")
+    page.wait("/^[1-9]\\d? %, about \\d+ (s|min) left$/.test(document.getElementById('progress-text').innerText)",
+              "no progress")
+    agent.ctl_ok("config", "set", "apply.bytes_per_second", 0)
+    wait_word(page, "warm")
+    page.wait("document.getElementById('progress').hidden", "the progress is still shown")
+    assert page.complaints == []
 
 
 def spoken(page):
@@ -203,7 +249,7 @@ def test_it_can_be_read_and_walked_without_a_mouse_in_light_and_in_dark(bed, bro
         walk.append(page.evaluate("document.activeElement.textContent"))
         assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
     assert walk == ["To the state", "/metrics", "/status", "/readyz"]
-    wanted = {("heading", "keywake proxy"), ("heading", "State"), ("rowheader", "agent"), ("cell", "warm"),
+    wanted = {("heading", "keywake proxy " + pair.proxy.status()["name"]), ("heading", "State"), ("rowheader", "agent"), ("cell", "warm"),
               ("columnheader", "Lag"), ("region", "Table"), ("table", "Agents and gateways")}
     # Not at once: what it draws of the agent is of its last report.
     wait_for(lambda: wanted <= spoken(page) and any(
@@ -316,7 +362,7 @@ def test_the_pictures_of_one_on_its_way_one_that_failed_and_a_gateway(bed, brows
     page = show(browser, failed, "failed")
     page.wait("document.getElementById('code').textContent.endsWith(': no_consent')", "the code is not told")
     assert "consent" in page.evaluate("document.getElementById('reason').textContent")
-    assert "A person must act" in page.evaluate("document.getElementById('remedy').textContent")
+    assert "Check that you may lose them" in page.evaluate("document.getElementById('remedy').textContent")
     picture(page, "agent-failed")
     page = show(browser, gateway, "serving", prefers_color_scheme="dark")
     with gateway.client() as client:

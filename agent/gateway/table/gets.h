@@ -158,7 +158,7 @@ int kw_gets_retarget(
 /* What is known at this moment. */
 struct kw_gets_sight {
 	enum kw_gateway_state state;
-	const char *code; /* of the reason */
+	const struct kw_reason_row *row; /* of the reason */
 	char why[KW_SIGHT_WORDS];
 	uint64_t epoch, version; /* of the newest superblock; 0: none */
 	uint64_t fresh_us; /* of it: the table has all that the primary did before (its proxy's

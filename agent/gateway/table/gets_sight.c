@@ -90,7 +90,7 @@ void kw_gets_sight(const struct kw_gets *gets, struct kw_gets_sight *sight)
 
 	*sight = (struct kw_gets_sight){
 		.state = verdict.state,
-		.code = kw_sight_code(verdict.reason),
+		.row = kw_sight_row(verdict.reason),
 		.epoch = superblock->epoch,
 		.version = superblock->version,
 		.fresh_us = superblock->fresh_us,

@@ -71,23 +71,40 @@ const char *kw_gateway_state_name(enum kw_gateway_state state)
 	return "?";
 }
 
-/* The codes of the reasons: the table that deploy/doc/operate.md explains line by line. */
-static const char *const reason_codes[] = {
-	[KW_SIGHT_NONE] = "none",
-	[KW_SIGHT_REFUSED] = "proxy_refuses",
-	[KW_SIGHT_UNCONNECTED] = "proxy_away",
-	[KW_SIGHT_UNSEEN] = "table_unread",
-	[KW_SIGHT_UNCONFIRMED] = "unconfirmed",
-	[KW_SIGHT_DEPOSED] = "primary_deposed",
-	[KW_SIGHT_UNFENCED] = "mandate_missing",
-	[KW_SIGHT_INCOMPLETE] = "table_incomplete",
-	[KW_SIGHT_UNFRESH] = "age_unknown",
-	[KW_SIGHT_OLD] = "table_old",
+/* The reasons of the gateway: deploy/doc/operate.md has them in the same words. */
+static const struct kw_reason_row reasons[] = {
+	[KW_SIGHT_NONE] = {"none", KW_GRADE_GOOD, "Nothing is wrong: serving.", ""},
+	[KW_SIGHT_REFUSED] = {"proxy_refuses", KW_GRADE_BAD,
+		"The proxy refuses this gateway, or is none that it understands.",
+		"Do what the reason says."},
+	[KW_SIGHT_UNCONNECTED] = {"proxy_away", KW_GRADE_BAD,
+		"There is no connection to the proxy.",
+		"Start the proxy, or mend the network. The gateway tries again by itself."},
+	[KW_SIGHT_UNSEEN] = {"table_unread", KW_GRADE_PASSING,
+		"The proxy's table was not read yet.", "Wait."},
+	[KW_SIGHT_UNCONFIRMED] = {"unconfirmed", KW_GRADE_BAD,
+		"Nobody confirms the proxy's server as the primary.",
+		"See mandate in keywakectl status --all of the proxy, or keywakectl retarget to "
+		"another one."},
+	[KW_SIGHT_DEPOSED] = {"primary_deposed", KW_GRADE_BAD,
+		"A table of a higher term was seen before.",
+		"Send it to the present primary's proxy, or restart it if the terms began anew."},
+	[KW_SIGHT_UNFENCED] = {"mandate_missing", KW_GRADE_BAD,
+		"A table with a mandate was seen before, and this proxy asks nobody.",
+		"Give the proxy its authority.by back, or restart the gateway."},
+	[KW_SIGHT_INCOMPLETE] = {"table_incomplete", KW_GRADE_PASSING,
+		"The proxy is still reading the primary.", "Wait."},
+	[KW_SIGHT_UNFRESH] = {"age_unknown", KW_GRADE_BAD,
+		"The proxy does not know how fresh its table is.",
+		"See keywakectl status of the proxy."},
+	[KW_SIGHT_OLD] = {"table_old", KW_GRADE_BAD,
+		"The table is older than gateway.max_staleness_ms.",
+		"See keywakectl status of the proxy: it or its primary does not keep up."},
 };
 
-const char *kw_sight_code(enum kw_sight_reason reason)
+const struct kw_reason_row *kw_sight_row(enum kw_sight_reason reason)
 {
-	return reason_codes[reason];
+	return &reasons[reason];
 }
 
 /* Why a table does not get any fresher. */

@@ -25,6 +25,7 @@
 #define KW_AGENT_GATEWAY_TABLE_SIGHT_H
 
 #include "authority/term.h"
+#include "base/reason.h"
 #include "table/layout.h"
 
 #include <stdbool.h>
@@ -103,11 +104,8 @@ enum kw_sight_fence kw_sight_fence(const struct kw_fence_facts *facts);
 
 const char *kw_gateway_state_name(enum kw_gateway_state state);
 
-/*
- * The reason's code, for programs and for deploy/doc/operate.md: a code is never another reason's
- * in a later version. "none": nothing is wrong.
- */
-const char *kw_sight_code(enum kw_sight_reason reason);
+/* What is told of the reason besides its sentence. */
+const struct kw_reason_row *kw_sight_row(enum kw_sight_reason reason);
 
 /* The reason in words, for clients and for people. link_why: what the connection says of itself. */
 #define KW_SIGHT_WORDS 320

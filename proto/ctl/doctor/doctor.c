@@ -115,7 +115,7 @@ static void add_state(struct ctl *ctl, json_t *report)
 {
 	static const char *const counts[] = {"ok", "warnings", "wrong"};
 	static const char *const severities[] = {"ok", "warning", "wrong"};
-	const char *state, *reason;
+	const char *state, *reason, *remedy;
 	char text[KW_ERROR_TEXT * 2];
 	enum ctl_mood mood;
 	json_t *status;
@@ -124,13 +124,16 @@ static void add_state(struct ctl *ctl, json_t *report)
 		return;
 	state = json_string_value(json_object_get(status, "state"));
 	reason = json_string_value(json_object_get(status, "reason"));
-	mood = ctl_state_mood(state ? state : "");
+	remedy = json_string_value(json_object_get(status, "remedy"));
+	mood = ctl_mood_of(status);
 	snprintf(text, sizeof text, "the daemon is %s%s%s", state ? state : "silent",
 		reason && *reason ? ": " : "", reason ? reason : "");
 	json_array_append_new(json_object_get(report, "findings"),
 		json_pack("{s:s,s:s,s:s,s:s}", "severity", severities[mood], "check",
 			"daemon: state", "finding", text, "remedy",
-			mood == CTL_MOOD_GOOD ? "" : "as the reason says, see keywakectl status"));
+			mood == CTL_MOOD_GOOD ? ""
+			: remedy              ? remedy
+					      : "as the reason says"));
 	count_one(report, counts[mood]);
 	json_decref(status);
 }

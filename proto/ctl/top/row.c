@@ -138,7 +138,7 @@ static void begin(struct top_row *row, const char *kind, const json_t *object)
 	take_text(row->name, object, "name");
 	take_text(row->state, object, "state");
 	take_text(row->code, object, "reason_code");
-	row->mood = ctl_state_mood(row->state);
+	row->mood = ctl_mood_of(object);
 }
 
 void top_row_daemon(struct top_row *row, const char *kind, const char *label, const json_t *status,
@@ -147,7 +147,8 @@ void top_row_daemon(struct top_row *row, const char *kind, const char *label, co
 	const char *reason = json_string_value(json_object_get(status, "reason"));
 
 	begin(row, kind, status);
-	if (!*row->name)
+	/* That of a proxy is long if nobody gave it one: its socket's says as much. */
+	if (!*row->name || strcmp(kind, "proxy") == 0)
 		snprintf(row->name, sizeof row->name, "%s", label);
 	snprintf(row->reason, sizeof row->reason, "%s", reason ? reason : "");
 	if (strcmp(kind, "proxy") == 0)
@@ -166,6 +167,9 @@ void top_row_agent(struct top_row *row, const struct top_row *proxy, const json_
 
 	begin(row, role ? role : "agent", session);
 	row->below = true;
+	/* It reports to its proxy, so what it is not connected to is its own server. */
+	if (strcmp(row->kind, "agent") == 0 && strcmp(row->state, "connecting") == 0)
+		row->mood = CTL_MOOD_BAD;
 	row->of = proxy->name;
 	measure(meter, now->clock_us, number(session, "applied"), number(session, "bytes"));
 	put(row, TOP_LAG, figure(number(session, "lag_ms")));
@@ -227,6 +231,7 @@ static json_t *row_json(const struct top_row *row)
 	}
 	if (*row->code)
 		json_object_set_new(json, "code", text_json(row->code));
+	json_object_set_new(json, "grade", json_string(ctl_mood_grade(row->mood)));
 	return json;
 }
 

@@ -65,7 +65,7 @@ class Scene:
 
     @staticmethod
     def stands_by(status):
-        return (status["state"] == "unconfirmed" and status["reason_code"] == "standby"
+        return (status["state"] == "unconfirmed" and status["reason_code"] == "standby" and status["grade"] == "good"
                 and status["reason"].startswith("ready") and status["keys"] >= KEYS)
 
     def lose(self):

@@ -209,17 +209,21 @@ static void warm_does_not_follow_straight_on_failed(void **state)
 	assert_int_equal(kw_judge(&facts, verdict.state).state, KW_AGENT_WARM);
 }
 
-/* Programs and documents know reasons by them. */
-static void each_reason_has_a_code_of_its_own(void **state)
+/* Programs and documents know reasons by their codes. */
+static void each_reason_has_a_code_of_its_own_and_a_remedy_if_it_is_one(void **state)
 {
 	for (int a = 0; a <= KW_REASON_NONE; a++) {
-		const char *code = kw_reason_code((enum kw_reason)a);
+		const struct kw_reason_row *row = kw_agent_reason_row((enum kw_reason)a);
 
-		assert_int_equal(strspn(code, "abcdefghijklmnopqrstuvwxyz_"), strlen(code));
+		assert_int_equal(
+			strspn(row->code, "abcdefghijklmnopqrstuvwxyz_"), strlen(row->code));
+		assert_true(strlen(row->meaning) > 0 && *kw_grade_name(row->grade));
+		assert_int_equal(row->grade == KW_GRADE_GOOD, row->remedy[0] == '\0');
 		for (int b = 0; b < a; b++)
-			assert_string_not_equal(code, kw_reason_code((enum kw_reason)b));
+			assert_string_not_equal(
+				row->code, kw_agent_reason_row((enum kw_reason)b)->code);
 	}
-	assert_string_equal(kw_reason_code(KW_REASON_NONE), "none");
+	assert_string_equal(kw_agent_reason_row(KW_REASON_NONE)->code, "none");
 }
 
 static void what_a_person_must_know_is_an_error_or_a_warning(void **state)
@@ -236,7 +240,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_case_has_its_state_and_reason),
 		cmocka_unit_test(each_reason_has_a_case),
-		cmocka_unit_test(each_reason_has_a_code_of_its_own),
+		cmocka_unit_test(each_reason_has_a_code_of_its_own_and_a_remedy_if_it_is_one),
 		cmocka_unit_test(what_a_person_must_know_is_an_error_or_a_warning),
 		cmocka_unit_test(warm_does_not_follow_straight_on_failed),
 	};

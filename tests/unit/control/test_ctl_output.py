@@ -182,11 +182,9 @@ def test_an_answer_of_any_depth_is_shown(agent):
 
 def test_status_begins_with_what_matters(agent):
     since = int(time.time() * 1e6) - 7200_000_000
-    agent.answer('history', [{'at_us': since + 60_000_000, 'state': 'failed', 'reason_code': 'no_consent', 'reason': 'later'},
-                             {'at_us': since, 'state': 'failed', 'reason_code': 'local_taken', 'reason': 'first'},
-                             {'at_us': since - 1, 'state': 'warm', 'reason_code': 'none', 'reason': ''}])
     agent.answer('status', {'state': 'failed', 'reason': 'keys of others', 'reason_code': 'no_consent', 'name': 'r1',
-                            'lag_ms': 1.5, 'fresh_us': 0, 'local': {'keys': 1234, 'address': 'unix:///r', 'version': ''},
+                            'grade': 'bad', 'remedy': 'Check that you may lose them, then --set apply.consent=true for one start.',
+                            'since_us': since, 'lag_ms': 1.5, 'fresh_us': 0, 'local': {'keys': 1234, 'address': 'unix:///r', 'version': ''},
                             'proxy': 'tcp://a:1', 'transport': 'tcp', 'quarantined': 0, 'proven_equal_s': None, 'mode': 'commands',
                             **{f'figure_{number}': number for number in range(80)}})
     lines = lines_of(on_terminal(['-s', agent.path, 'status'], env=PLAIN, columns=80)[1])
@@ -203,8 +201,8 @@ def test_status_begins_with_what_matters(agent):
     assert len(json.loads(agent.ctl('status').stdout)) == len(json.loads(agent.ctl('status', '--all').stdout)) >= 80
 
 
-def test_status_of_a_daemon_without_a_history_is_shown(agent):
-    agent.answer('history', {'refuse': 'there is no method history'})
+def test_status_of_an_earlier_daemon_is_shown(agent):
+    """It tells no remedy, and not since when."""
     status, shown = on_terminal(['-s', agent.path, 'status'], env=PLAIN)
     assert status == 0 and 'keywake-agent r1: warm' in shown and 'since' not in shown
 

@@ -147,6 +147,41 @@ static void an_agent_below_its_proxy_is_known_by_its_role(void **state)
 	json_decref(session);
 }
 
+static enum ctl_mood mood_below(const char *role, const char *state)
+{
+	const struct top_moment now = {1, 1};
+	struct top_row proxy = {.name = "main"};
+	json_t *session = json_pack("{s:s,s:s}", "role", role, "state", state);
+
+	top_row_agent(&row, &proxy, session, &now, &meter);
+	json_decref(session);
+	return row.mood;
+}
+
+/* It can tell its proxy that it is connecting, so the one that is away is its server. */
+static void an_agent_that_reports_has_lost_its_server_if_it_is_connecting(void **state)
+{
+	assert_int_equal(mood_below("agent", "connecting"), CTL_MOOD_BAD);
+	assert_int_equal(mood_below("agent", "bootstrapping"), CTL_MOOD_PASSING);
+	assert_int_equal(mood_below("gateway", "connecting"), CTL_MOOD_PASSING);
+}
+
+static enum ctl_mood mood_of(const char *state, const char *grade)
+{
+	look("proxy", json_pack("{s:s,s:s?}", "state", state, "grade", grade), 1);
+	return row.mood;
+}
+
+static void a_daemon_tells_its_own_grade(void **state)
+{
+	assert_int_equal(mood_of("unconfirmed", "good"), CTL_MOOD_GOOD); /* a standby */
+	assert_int_equal(mood_of("connecting", "bad"), CTL_MOOD_BAD);
+	assert_int_equal(mood_of("warm", "passing"), CTL_MOOD_PASSING);
+	/* One of before tells none, and another word is none. */
+	assert_int_equal(mood_of("unconfirmed", NULL), CTL_MOOD_BAD);
+	assert_int_equal(mood_of("live", "splendid"), CTL_MOOD_GOOD);
+}
+
 static const char *note_of(const char *state, const char *reason, const char *code)
 {
 	static char text[KW_ERROR_TEXT];
@@ -301,6 +336,8 @@ int main(void)
 		TEST(one_look_makes_no_rate_and_a_counter_that_went_back_neither),
 		TEST(what_is_no_number_is_unknown_and_never_a_crash),
 		TEST(an_agent_below_its_proxy_is_known_by_its_role),
+		TEST(an_agent_that_reports_has_lost_its_server_if_it_is_connecting),
+		TEST(a_daemon_tells_its_own_grade),
 		TEST(a_daemon_that_is_not_well_says_why_below_its_row),
 		TEST(the_worst_comes_first_and_a_group_stays_together),
 		TEST(what_is_not_known_comes_last_in_both_orders),

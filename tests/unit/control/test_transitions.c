@@ -72,6 +72,20 @@ static void a_reason_that_counts_takes_one_place(void **state)
 	}
 }
 
+static void a_state_lasts_through_all_of_its_reasons(void **state)
+{
+	struct kw_transitions ring = {0};
+
+	assert_int_equal(kw_transitions_since_us(&ring, "warm"), 0);
+	kw_transitions_add(&ring, 1, "lagging", "code", "long ago");
+	kw_transitions_add(&ring, 2, "warm", "code", "");
+	kw_transitions_add(&ring, 3, "lagging", "code", "paused");
+	kw_transitions_add(&ring, 4, "lagging", "code", "behind");
+	assert_int_equal(kw_transitions_since_us(&ring, "lagging"), 3);
+	assert_int_equal(kw_transitions_since_us(&ring, "warm"), 0);
+	kw_transitions_close(&ring);
+}
+
 static void the_oldest_is_forgotten_and_a_long_reason_is_cut(void **state)
 {
 	struct kw_transitions ring = {0};
@@ -150,6 +164,7 @@ int main(void)
 		cmocka_unit_test(a_list_of_another_kind_is_refused_whole),
 		cmocka_unit_test(the_newest_is_told_first),
 		cmocka_unit_test(a_reason_that_counts_takes_one_place),
+		cmocka_unit_test(a_state_lasts_through_all_of_its_reasons),
 		cmocka_unit_test(the_oldest_is_forgotten_and_a_long_reason_is_cut),
 		cmocka_unit_test(a_reason_of_any_bytes_is_told),
 	};

@@ -197,23 +197,27 @@ static void completeness_never_goes_back(void **state)
 					.completeness >= before);
 }
 
-/* Programs and documents know causes by them. */
-static void each_cause_has_a_code_of_its_own(void **state)
+/* Programs and documents know causes by their codes. */
+static void each_cause_has_a_code_of_its_own_and_a_remedy_if_it_is_one(void **state)
 {
 	for (int a = 0; a <= KW_CLAIM_BEYOND; a++) {
-		const char *code = kw_claim_code((enum kw_claim_cause)a);
+		const struct kw_reason_row *row = kw_claim_row((enum kw_claim_cause)a);
 
-		assert_int_equal(strspn(code, "abcdefghijklmnopqrstuvwxyz_"), strlen(code));
+		assert_int_equal(
+			strspn(row->code, "abcdefghijklmnopqrstuvwxyz_"), strlen(row->code));
+		assert_true(strlen(row->meaning) > 0 && *kw_grade_name(row->grade));
+		assert_int_equal(row->grade == KW_GRADE_GOOD, row->remedy[0] == '\0');
 		for (int b = 0; b < a; b++)
-			assert_string_not_equal(code, kw_claim_code((enum kw_claim_cause)b));
+			assert_string_not_equal(
+				row->code, kw_claim_row((enum kw_claim_cause)b)->code);
 	}
-	assert_string_equal(kw_claim_code(KW_CLAIM_NOTHING_WRONG), "none");
+	assert_string_equal(kw_claim_row(KW_CLAIM_NOTHING_WRONG)->code, "none");
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_cause_has_a_code_of_its_own),
+		cmocka_unit_test(each_cause_has_a_code_of_its_own_and_a_remedy_if_it_is_one),
 		cmocka_unit_test(the_table_claims_what_the_facts_allow),
 		cmocka_unit_test(completeness_never_goes_back),
 	};

@@ -250,7 +250,7 @@ static void a_feed_that_waits_in_vain_stalls_the_source_until_it_hears(void **st
 	reconciles = test_stats(&test).reconciles;
 	fake_feed.silent_us = kw_clock_us();
 	test_until_state(&test, KW_SOURCE_STALLED);
-	assert_string_equal(kw_source_reason_code(test.source), "primary_silent");
+	assert_string_equal(kw_source_reason_row(test.source)->code, "primary_silent");
 	assert_int_equal(published()->source_state, KW_SOURCE_STALLED);
 	fake_feed.silent_us = 0;
 	test_until_state(&test, KW_SOURCE_LIVE);

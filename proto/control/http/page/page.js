@@ -11,11 +11,13 @@
 	const AGAIN_MS = 5000;
 	const SOON_S = 14 * 86400; // of certificates, as in alerts.yml
 
-	/* ---- states: a sign, a grade, and what to do; the daemon's reason stands before it ---- */
+	/* ---- states: a sign and a grade. The daemon tells its own grade, and the remedy of its reason ---- */
 
 	const SIGNS = {good: "●", busy: "◐", bad: "▲", unknown: "…"};
 	const COLOURS = {good: "#0a6b3d", busy: "#e09020", bad: "#d02020", unknown: "#808080"};
 	const ORDER = {bad: 0, unknown: 1, busy: 2, good: 3};
+	const TOLD = {good: "good", passing: "busy", bad: "bad"};
+	/* Of what is known by its state alone: agents, and what was. */
 	const GRADES = {
 		live: "good", warm: "good", serving: "good",
 		scanning: "busy", reconciling: "busy", bootstrapping: "busy", lagging: "busy", loading: "busy", joining: "busy",
@@ -27,43 +29,12 @@
 		warm: "The replica is equal, and nothing is known to be missing.",
 		serving: "Reads are answered from the proxy's table.",
 	};
-	const REMEDIES = {
-		proxy: {
-			connecting: "Start the primary, or do what the reason says. The proxy tries again by itself.",
-			source_down: "Start the primary, or do what the reason says. The proxy tries again by itself.",
-			scanning: "Wait: agents get warm after this scan.",
-			reconciling: "Wait: agents keep what they have. If it comes again and again, the reason says who causes it.",
-			table_full: "Raise table.max_bytes: keywakectl config set table.max_bytes 16GiB.",
-			held: "Nothing is deleted. Look whether the primary came back empty; then keywakectl approve.",
-			stalled: "Look at the primary: its log, and SLOWLOG GET there. Restart it if it hangs.",
-			unconfirmed: "Nothing, if the proxy of the new primary is live. Otherwise see mandate in keywakectl status.",
-		},
-		agent: {
-			connecting: "Start the proxy and the local server, and check their addresses.",
-			bootstrapping: "Wait: the replica gets warm by itself.",
-			reconciling: "Wait: keys that the primary does not have are deleted.",
-			lagging: "Do what the reason says.",
-			stalled: "Look at the proxy: keywakectl status there, and its log.",
-			held: "Nothing is deleted. Look whether the primary came back empty; then keywakectl approve.",
-			failed: "A person must act: do what the reason says. The agent then goes on by itself.",
-		},
-		gateway: {
-			connecting: "Start the proxy, and check its address.",
-			loading: "Wait: the proxy's table is not complete yet.",
-			stale: "Look at the proxy: keywakectl status there. Reads are refused meanwhile, or forwarded.",
-			failed: "A person must act: do what the reason says.",
-		},
-	};
+	const ROLES = {master: "primary", slave: "replica"};
 
 	const grade = (state) => GRADES[state] || "unknown";
-
-	function remedy(daemon, s) {
-		if (s.paused)
-			return "Run keywakectl resume.";
-		if (s.state === "lagging" && s.quarantined > 0)
-			return "Mend what the reason says. Then run keywakectl resync.";
-		return (REMEDIES[daemon] || {})[s.state] || "";
-	}
+	const gradeOf = (s) => TOLD[s.grade] || grade(s.state);
+	/* One that reports to its proxy is connected to it, so what it lacks is its own server. */
+	const gradeOfAgent = (a) => a.role === "agent" && a.state === "connecting" ? "bad" : grade(a.state);
 
 	/* ---- text ---- */
 
@@ -238,7 +209,7 @@
 		const table = s.table || {}, pace = s.pace || {}, mandate = s.mandate || {};
 		const used = of(table.live_bytes, table.capacity_bytes);
 		figure("Primary", "Address", s.redis);
-		figure("Primary", "Role", mandate.role || UNKNOWN);
+		figure("Primary", "Role", ROLES[mandate.role] || mandate.role || UNKNOWN);
 		figure("Primary", "Confirmed by", mandate.by === "none" ? "no one (authority.by)"
 			: mandate.by + ": " + mandate.state + ", term " + mandate.term);
 		figure("Primary", "Keyspace events", s.flags);
@@ -341,6 +312,11 @@
 
 	/* ---- state and progress ---- */
 
+	/* "for 3 min, since 09:12:41": both moments are of the daemon's clock. */
+	function since(us, nowUs) {
+		return us > 0 ? "for " + span((nowUs - us) / 1e6) + ", since " + when(us) : "";
+	}
+
 	let steps = []; // [ms, progress] while it grows
 
 	function remaining(progress) {
@@ -354,7 +330,7 @@
 	}
 
 	function showProgress(s) {
-		const grows = known(s.progress) && s.progress < 1 && grade(s.state) === "busy" && s.state !== "lagging";
+		const grows = known(s.progress) && s.progress < 1 && gradeOf(s) === "busy" && s.state !== "lagging";
 		$("progress").hidden = !grows;
 		if (!grows) {
 			steps = [];
@@ -387,10 +363,11 @@
 	}
 
 	function showState(m) {
-		const s = m.status, now = grade(s.state);
-		paint(now, s.state, s.reason || MEANINGS[s.state] || "", now === "good" ? "" : remedy(m.daemon, s));
+		const s = m.status, now = gradeOf(s);
+		paint(now, s.state, s.reason || MEANINGS[s.state] || "", s.remedy || "");
+		put($("since"), since(s.since_us, m.now_us));
 		put($("code"), now !== "good" && s.reason_code ? "Code of the reason: " + s.reason_code : "");
-		put($("daemon"), m.daemon);
+		put($("daemon"), m.daemon + " "); // or a screen reader joins it with the name
 		put($("name"), s.name || "");
 		put($("version"), m.version + ", up " + span(s.uptime_s));
 		document.title = plain(SIGNS[now] + " " + s.state + " – " + m.daemon + " " + (s.name || "keywake"));
@@ -416,11 +393,10 @@
 
 	const agents = new Map();
 
-	function stateText(cell, state) {
-		const now = grade(state);
-		if (cell.dataset.state === state)
+	function stateText(cell, state, now) {
+		if (cell.dataset.state === state + now)
 			return;
-		cell.dataset.state = state;
+		cell.dataset.state = state + now;
 		cell.className = "state " + now;
 		cell.replaceChildren(make("span", "sign", SIGNS[now], {"aria-hidden": "true"}), " " + plain(state));
 	}
@@ -433,7 +409,7 @@
 		};
 		const name = make("th", "", undefined, {role: "rowheader", scope: "row"});
 		name.append(make("bdi", "", a.name));
-		entry.row.append(name, cell("state", "state"), cell("lag", "number", "Lag"), cell("line", "chart"),
+		entry.row.append(name, cell("state", "state"), cell("since", "quiet", "For"), cell("lag", "number", "Lag"), cell("line", "chart"),
 			cell("bytes", "number", "Read"), cell("carrier", "", "Carrier"), cell("peer", "", "From"));
 		entry.line.append(entry.chart.svg);
 		agents.set(a.id, entry);
@@ -442,14 +418,15 @@
 
 	/* Those in trouble first. */
 	function before(a, b) {
-		return ORDER[grade(a.state)] - ORDER[grade(b.state)] || a.name.localeCompare(b.name) || a.id - b.id;
+		return ORDER[gradeOfAgent(a)] - ORDER[gradeOfAgent(b)] || a.name.localeCompare(b.name) || a.id - b.id;
 	}
 
-	function placeAgent(a, i) {
+	function placeAgent(a, i, nowUs) {
 		const entry = agents.get(a.id) || agentRow(a), there = $("agents").children[i];
 		if (there !== entry.row)
 			$("agents").insertBefore(entry.row, there || null);
-		stateText(entry.state, a.state);
+		stateText(entry.state, a.state, gradeOfAgent(a));
+		put(entry.since, known(a.since_us) ? span((nowUs - a.since_us) / 1e6) + ", since " + when(a.since_us) : UNKNOWN);
 		put(entry.lag, millis(a.lag_ms));
 		put(entry.bytes, bytes(a.bytes));
 		put(entry.carrier, a.carrier + (a.device ? ", " + a.device : ""));
@@ -458,10 +435,10 @@
 	}
 
 	function showAgents(m) {
-		const bad = m.agents.filter((a) => grade(a.state) !== "good").length;
+		const bad = m.agents.filter((a) => gradeOfAgent(a) !== "good").length;
 		$("agents-section").hidden = m.daemon !== "proxy";
 		drop(new Set(m.agents.map((a) => a.id)), agents);
-		m.agents.sort(before).forEach(placeAgent);
+		m.agents.sort(before).forEach((a, i) => placeAgent(a, i, m.now_us));
 		put($("agents-note"), m.agents.length === 0 ? "None is connected."
 			: count(m.agents.length) + " connected, " + (bad ? count(bad) + " not well." : "all well."));
 		$("agents").parentElement.hidden = m.agents.length === 0;
@@ -485,7 +462,7 @@
 		$("events").replaceChildren(...m.transitions.map((t, i) => {
 			const row = make("li"), time = make("time", "", when(t.at_us)), state = make("span");
 			time.dateTime = new Date(t.at_us / 1000).toISOString();
-			stateText(state, t.state);
+			stateText(state, t.state, grade(t.state));
 			if (i > 0)
 				state.append(make("span", "quiet", " for " + millis((m.transitions[i - 1].at_us - t.at_us) / 1000)));
 			row.append(time, state, make("span", "", t.reason || ""));
@@ -510,6 +487,7 @@
 		$("progress").hidden = true;
 		paint("bad", "no answer", text + ". " + (last ? "What was heard last: " + last + "." : "Nothing was heard yet."), remedy);
 		put($("code"), "");
+		put($("since"), "");
 		document.title = "▲ no answer – keywake";
 	}
 
