@@ -434,8 +434,9 @@ const struct ctl_command ctl_commands[] = {
 				"state if not given"},
 			{"--reverse", NULL, "the other order"}},
 		.brief = "show a live table of several daemons",
-		.help = "A row for each control socket, and for each agent below its proxy. "
-			"Without SOCKET: all sockets in /run/keywake. The sentence below a row "
+		.help = "A row for each control socket, and below its proxy for each agent that "
+			"has no row of its own. Without SOCKET: all sockets in /run/keywake, also "
+			"those that come later. The sentence below a row "
 			"says why the daemon is not well. s and S choose the column to sort by, r "
 			"reverses the order, the space bar pauses, arrows and pages scroll, q "
 			"quits. Not on a terminal, or with --once or -o json, one table after two "

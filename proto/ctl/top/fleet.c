@@ -232,14 +232,37 @@ static void label(struct top_daemon *daemon)
 		(int)(dot && dot > name ? dot - name : (ptrdiff_t)strlen(name)), name);
 }
 
+static void add(struct top_fleet *fleet, char *socket)
+{
+	struct top_daemon *daemon = &fleet->daemons[fleet->count++];
+
+	assert(fleet->count <= TOP_DAEMONS_MAX);
+	daemon->socket = socket;
+	label(daemon);
+}
+
 void top_fleet_init(struct top_fleet *fleet, char **sockets, size_t count, uint64_t interval_us)
 {
-	assert(count <= TOP_DAEMONS_MAX);
-	*fleet = (struct top_fleet){.count = count, .interval_us = interval_us};
-	for (size_t i = 0; i < count; i++) {
-		fleet->daemons[i].socket = sockets[i];
-		label(&fleet->daemons[i]);
-	}
+	*fleet = (struct top_fleet){.interval_us = interval_us};
+	for (size_t i = 0; i < count; i++)
+		add(fleet, sockets[i]);
+}
+
+static bool has(const struct top_fleet *fleet, const char *socket)
+{
+	for (size_t i = 0; i < fleet->count; i++)
+		if (strcmp(fleet->daemons[i].socket, socket) == 0)
+			return true;
+	return false;
+}
+
+void top_fleet_find(struct top_fleet *fleet, char **sockets, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (has(fleet, sockets[i]) || fleet->count == TOP_DAEMONS_MAX)
+			free(sockets[i]);
+		else
+			add(fleet, sockets[i]);
 }
 
 void top_fleet_close(struct top_fleet *fleet)
@@ -334,18 +357,43 @@ size_t top_fleet_away(const struct top_fleet *fleet)
 	return count;
 }
 
+/* Those that answer are of no proxy yet. */
+static size_t forget_proxies(struct top_fleet *fleet)
+{
+	size_t all = 0;
+
+	for (size_t i = 0; i < fleet->count; i++) {
+		all += fleet->daemons[i].row_count;
+		if (fleet->daemons[i].row_count > 0)
+			fleet->daemons[i].rows->of = NULL;
+	}
+	return all;
+}
+
+/* Does it answer for itself? Then its own row is of that proxy. */
+static bool answers_itself(struct top_fleet *fleet, const struct top_row *told)
+{
+	for (size_t i = 0; told->below && i < fleet->count; i++) {
+		const struct top_daemon *daemon = &fleet->daemons[i];
+		struct top_row *own = daemon->rows;
+
+		if (daemon->row_count == 0 || is_away(daemon) || own->of ||
+			strcmp(own->kind, told->kind) != 0 || strcmp(own->name, told->name) != 0)
+			continue;
+		own->of = told->of;
+		return true;
+	}
+	return false;
+}
+
 struct top_row **top_fleet_rows(struct top_fleet *fleet, size_t *count)
 {
-	struct top_row **rows;
-	size_t at = 0, all = 0;
+	struct top_row **rows = kw_alloc((forget_proxies(fleet) + 1) * sizeof *rows);
 
-	for (size_t i = 0; i < fleet->count; i++)
-		all += fleet->daemons[i].row_count;
-	rows = kw_alloc((all + 1) * sizeof *rows);
+	*count = 0;
 	for (size_t i = 0; i < fleet->count; i++)
 		for (size_t row = 0; row < fleet->daemons[i].row_count; row++)
-			rows[at++] = &fleet->daemons[i].rows[row];
-	assert(at == all);
-	*count = all;
+			if (!answers_itself(fleet, &fleet->daemons[i].rows[row]))
+				rows[(*count)++] = &fleet->daemons[i].rows[row];
 	return rows;
 }

@@ -59,6 +59,8 @@ struct top_fleet {
 
 /* sockets: taken over, each is freed by close. */
 void top_fleet_init(struct top_fleet *fleet, char **sockets, size_t count, uint64_t interval_us);
+/* More of them, if there is room: those that are not there yet. sockets: as above. */
+void top_fleet_find(struct top_fleet *fleet, char **sockets, size_t count);
 void top_fleet_close(struct top_fleet *fleet);
 
 /* Take what came, and ask what is due. Never waits. */
@@ -72,7 +74,11 @@ size_t top_fleet_poll(const struct top_fleet *fleet, struct pollfd fds[TOP_DAEMO
 bool top_fleet_settled(const struct top_fleet *fleet, uint32_t looks);
 size_t top_fleet_away(const struct top_fleet *fleet);
 
-/* All rows, group by group; the caller frees the list, and uses it before the next step. */
+/*
+ * All rows, group by group; the caller frees the list, and uses it before the next step. What a
+ * proxy tells of an agent is left out if the agent answers for itself: by kind and name, one row
+ * for each that does.
+ */
 struct top_row **top_fleet_rows(struct top_fleet *fleet, size_t *count);
 
 #endif

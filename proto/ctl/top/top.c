@@ -16,9 +16,10 @@
 
 #define INTERVAL_LEAST 0.1
 #define INTERVAL_MOST 3600.0
-#define DRAW_US 100000 /* between two frames, unless a key was pressed */
-#define NAME_LEAST 20  /* columns: rather no keys than no name */
-#define LOOKS_ONCE 2   /* that is how many a rate needs */
+#define DRAW_US 100000  /* between two frames, unless a key was pressed */
+#define NAME_LEAST 20   /* columns: rather no keys than no name */
+#define FIND_US 2000000 /* between two searches for further sockets */
+#define LOOKS_ONCE 2    /* that is how many a rate needs */
 #define FOOTER "s/S sort  r reverse  space pause  arrows scroll  q quit"
 #define TITLE_BYTES 256
 
@@ -31,6 +32,7 @@ struct top {
 	bool paused;
 	size_t offset;     /* of the first line shown */
 	uint64_t drawn_us; /* the last frame */
+	uint64_t find_us;  /* further sockets are looked for then; UINT64_MAX: they were named */
 };
 
 /* ---- rows ---- */
@@ -198,6 +200,18 @@ static bool press_all(struct top *top)
 	return true;
 }
 
+static void find_more(struct top *top, uint64_t now_us)
+{
+	char *sockets[TOP_DAEMONS_MAX];
+	struct kw_error ignored;
+
+	if (now_us < top->find_us)
+		return;
+	top->find_us = now_us + FIND_US;
+	top_fleet_find(&top->fleet, sockets,
+		ctl_find_sockets(top->ctl, sockets, TOP_DAEMONS_MAX, &ignored));
+}
+
 static enum top_woken wait_for_news(struct top *top)
 {
 	struct pollfd fds[TOP_DAEMONS_MAX + 1];
@@ -206,6 +220,7 @@ static enum top_woken wait_for_news(struct top *top)
 
 	if (!top->paused) {
 		until_us = top_fleet_due(&top->fleet);
+		until_us = top->find_us < until_us ? top->find_us : until_us;
 		count = top_fleet_poll(&top->fleet, fds);
 	}
 	if (top->fleet.changed && top->drawn_us + DRAW_US < until_us)
@@ -225,8 +240,10 @@ static enum ctl_exit run_live(struct top *top)
 	for (;;) {
 		enum top_woken woken;
 
-		if (!top->paused)
+		if (!top->paused) {
+			find_more(top, kw_clock_us());
 			top_fleet_step(&top->fleet, kw_clock_us());
+		}
 		if (top->fleet.changed && kw_clock_us() >= top->drawn_us + DRAW_US)
 			draw(top);
 		woken = wait_for_news(top);
@@ -290,6 +307,7 @@ static bool find_fleet(struct top *top)
 	_Static_assert(CTL_ARGS_MAX <= TOP_DAEMONS_MAX, "each argument is a daemon");
 	for (size_t i = 0; i < count; i++)
 		sockets[i] = kw_strdup(ctl->args[i]);
+	top->find_us = count > 0 ? UINT64_MAX : 0;
 	if (count == 0)
 		count = ctl_find_sockets(ctl, sockets, TOP_DAEMONS_MAX, &error);
 	if (count == 0) {

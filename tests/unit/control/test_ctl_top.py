@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from test_ctl import AGENT, CTL, agent, ctl, on_terminal, proxy  # noqa: F401 (fixtures)
+from test_ctl import AGENT, CTL, Daemon, agent, ctl, on_terminal, proxy  # noqa: F401 (fixtures)
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), *[os.pardir] * 2, 'integration'))
 from lib.terminal import ENTER, LEAVE, PATIENCE, SGR, Terminal  # noqa: E402
@@ -71,6 +71,20 @@ def test_one_table_in_a_pipe_is_json(fleet):
     assert ctl('-s', agent.path, 'top', '--interval', '0.1').stdout.count('"kind"') == 1
     environment = {**os.environ, 'KEYWAKE_SOCKET': agent.path}
     assert ctl('top', '--interval', '0.1', env=environment).stdout.count('"kind"') == 1
+
+
+def test_an_agent_that_answers_for_itself_stands_once(fleet):
+    agent, proxy = fleet
+    proxy.answer('agents.list', [session(1, 'r1', 'warm', 1.5), session(2, 'r1', 'warm', 2.5),
+                                 {**session(3, 'r1', 'serving', 1), 'role': 'gateway'}, session(4, 'r2', 'warm', 1)])
+    words = ('top', proxy.path, agent.path, '--interval', '0.1')
+    rows = json.loads(ctl(*words).stdout)
+    shown = sorted((row['name'], row['kind'], row['socket'] == agent.path, row.get('of')) for row in rows)
+    assert shown == [('proxy', 'proxy', False, None), ('r1', 'agent', False, 'proxy'), ('r1', 'agent', True, 'proxy'),
+                     ('r1', 'gateway', False, 'proxy'), ('r2', 'agent', False, 'proxy')], 'one row for each that does'
+    agent.end()
+    rows = [row for row in json.loads(ctl(*words).stdout) if row['name'] == 'r1' and row['kind'] == 'agent']
+    assert len(rows) == 2, 'what the proxy tells of it is all that there is'
 
 
 def test_one_table_for_people(fleet):
@@ -174,6 +188,27 @@ def test_the_table_is_live_and_sorted_by_keys(fleet, terminal):
     top.wait(lambda _: top.names() == ['r1', 'proxy', 'west', 'east'], 'it is not live')
     top.press(b'q')
     assert top.finish() == 0
+
+
+ALONE = 'mount -t tmpfs none /run && mkdir /run/keywake && mount --bind "$1" /run/keywake && exec "$2" top --interval 0.1'
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason='a /run of its own takes root')
+def test_sockets_that_come_later_are_found(tmp_path):
+    daemons = [Daemon(tmp_path / 'first.sock', 'keywake-agent')]
+    daemons[0].answer('status', {**AGENT, 'name': 'first'})
+    top = Terminal('unshare', '--mount', 'sh', '-c', ALONE, 'sh', str(tmp_path), CTL)
+    try:
+        top.wait_for('1 daemons')
+        daemons.append(Daemon(tmp_path / 'second.sock', 'keywake-agent'))
+        daemons[1].answer('status', {**AGENT, 'name': 'second'})
+        top.wait(lambda screen: '2 daemons' in screen[0] and sorted(top.names()) == ['first', 'second'], 'it is not found')
+        top.press(b'q')
+        assert top.finish() == 0
+    finally:
+        top.close()
+        for daemon in daemons:
+            daemon.end()
 
 
 def test_a_pause_freezes_the_table_and_asks_nobody(agent, terminal):
