@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "control/config/certificates.h"
+#include "control/process.h"
 #include "remote/rdma/counts.h"
 
 #include <math.h>
@@ -220,6 +221,7 @@ void kw_agent_metrics(void *arg, struct kw_buffer *text)
 	kw_agent_collect(daemon->agent, &figures);
 	figures.loop_turn_max_seconds = (double)kw_turns_longest_us(&daemon->daemon.turns) / 1e6;
 	kw_metrics_build(&metrics, "keywake-agent");
+	kw_process_metrics(text);
 	add_certificates(daemon, text);
 	add_states(&metrics, daemon->agent);
 	kw_figures_metrics(&metrics, kw_agent_figure_table, &figures);

@@ -4,6 +4,7 @@
 #include "base/buffer.h"
 #include "control/config/certificates.h"
 #include "control/config/keys.h"
+#include "control/process.h"
 #include "remote/rdma/counts.h"
 
 #include <math.h>
@@ -291,6 +292,7 @@ void kw_proxy_metrics(void *arg, struct kw_buffer *text)
 	kw_source_confirm(proxy->source); /* true as of now */
 	kw_proxy_collect(proxy, &figures);
 	kw_metrics_build(&metrics, "keywake-proxy");
+	kw_process_metrics(text);
 	add_certificates(proxy, text);
 	add_states(&metrics, proxy);
 	add_confirmed(&metrics, &proxy->mandate);

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "control/config/certificates.h"
+#include "control/process.h"
 #include "remote/rdma/counts.h"
 
 #include <math.h>
@@ -207,6 +208,7 @@ void kw_gateway_metrics(void *arg, struct kw_buffer *text)
 	kw_gets_sight(gateway->gets, &sight);
 	kw_gateway_collect(gateway, &sight, &figures);
 	kw_metrics_build(&metrics, "keywake-gateway");
+	kw_process_metrics(text);
 	add_certificates(gateway, text);
 	add_states(&metrics, sight.state);
 	kw_metrics_reason(&metrics, sight.row->code);
