@@ -7,9 +7,7 @@
 #include "control/process.h"
 #include "remote/rdma/counts.h"
 
-#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define GAUGE(member, name, doc) KW_GAUGE(struct kw_proxy_figures, member, name, doc)
 #define COUNTER(member, name, doc) KW_COUNTER(struct kw_proxy_figures, member, name, doc)
@@ -153,109 +151,6 @@ static void add_confirmed(const struct kw_metrics *metrics, const struct kw_mand
 		metrics, "confirmed", labels, kw_mandate_holds(kw_mandate_state(mandate)));
 }
 
-/* Who it is. The session tells two agents of one name from each other. */
-static void label_agent(const struct kw_session_info *s, char labels[KW_METRICS_LABELS])
-{
-	char session[24];
-
-	snprintf(session, sizeof session, "%llu", (unsigned long long)s->id);
-	labels[0] = '\0';
-	kw_metrics_label(labels, "agent", s->name);
-	kw_metrics_label(labels, "carrier", kw_carrier_name(s->carrier));
-	kw_metrics_label(labels, "role", kw_role_name(s->identity.role));
-	kw_metrics_label(labels, "session", session);
-}
-
-static void add_agent_states(
-	const struct kw_metrics *metrics, const struct kw_session_info *infos, int count)
-{
-	kw_metrics_family(metrics, "agent_state", "gauge", "1 for the state that an agent reports");
-	for (int i = 0; i < count; i++) {
-		char labels[KW_METRICS_LABELS];
-
-		label_agent(&infos[i], labels);
-		kw_metrics_label(
-			labels, "state", infos[i].reported ? infos[i].progress.state : "joining");
-		kw_metrics_integer(metrics, "agent_state", labels, 1);
-	}
-}
-
-/* A figure of each agent; NaN: it is not known. A counter is left out then: NaN spoils a rate(). */
-struct agent_figure {
-	const char *name, *type, *doc;
-	double (*value)(const struct kw_session_info *info);
-};
-
-static double known(uint64_t value)
-{
-	return value == UINT64_MAX ? (double)NAN : (double)value;
-}
-
-static double lag_of(const struct kw_session_info *s)
-{
-	return s->reported ? known(s->progress.lag_us) / 1e6 : (double)NAN;
-}
-
-static double applied_of(const struct kw_session_info *s)
-{
-	return s->reported ? (double)s->progress.applied : (double)NAN;
-}
-
-static double reads_of(const struct kw_session_info *s)
-{
-	return known(s->reads);
-}
-
-static double bytes_of(const struct kw_session_info *s)
-{
-	return known(s->bytes);
-}
-
-static double wire_bytes_of(const struct kw_session_info *s)
-{
-	return s->wire_bytes == UINT64_MAX ? 0 : (double)s->wire_bytes;
-}
-
-static const struct agent_figure agent_figures[] = {
-	{"agent_lag_seconds", "gauge",
-		"age of the oldest change that an agent may not have applied; NaN: it is not known",
-		lag_of},
-	{"agent_applied_version", "gauge",
-		"version up to which an agent has applied all; NaN until it told", applied_of},
-	{"agent_reads_total", "counter", "READs of an agent; absent until it told them", reads_of},
-	{"agent_read_bytes_total", "counter", "bytes that an agent read; absent until it told them",
-		bytes_of},
-	{"agent_wire_bytes_total", "counter",
-		"bytes sent to an agent for its READs over tcp, as they went: with headers, and "
-		"perhaps compressed; 0 over shm and rdma",
-		wire_bytes_of},
-};
-
-static void add_agents(const struct kw_metrics *metrics, const struct kw_proxy *proxy)
-{
-	struct kw_session_info *infos = kw_alloc(KW_SESSIONS_SHOWN * sizeof *infos);
-	int count = kw_server_sessions(proxy->server, infos, KW_SESSIONS_SHOWN);
-
-	count = count < KW_SESSIONS_SHOWN ? count : KW_SESSIONS_SHOWN;
-	add_agent_states(metrics, infos, count);
-	for (size_t f = 0; f < sizeof agent_figures / sizeof *agent_figures; f++) {
-		const struct agent_figure *figure = &agent_figures[f];
-		bool is_counter = strcmp(figure->type, "counter") == 0;
-
-		kw_metrics_family(metrics, figure->name, figure->type, figure->doc);
-		for (int i = 0; i < count; i++) {
-			double value = figure->value(&infos[i]);
-			char labels[KW_METRICS_LABELS];
-
-			if (is_counter && isnan(value))
-				continue;
-			label_agent(&infos[i], labels);
-			kw_metrics_sample(metrics, figure->name, labels, value);
-		}
-	}
-	free(infos);
-}
-
 #define GROUPS 3
 
 static void get_certificates(
@@ -298,6 +193,6 @@ void kw_proxy_metrics(void *arg, struct kw_buffer *text)
 	add_confirmed(&metrics, &proxy->mandate);
 	kw_figures_metrics(&metrics, kw_proxy_figure_table, &figures);
 	kw_stage_metrics(&metrics, kw_source_stages(proxy->source), kw_proxy_stages);
-	add_agents(&metrics, proxy);
+	kw_proxy_agent_metrics(&metrics, proxy);
 	kw_rdma_metrics(text, metrics.prefix);
 }

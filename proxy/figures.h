@@ -30,6 +30,13 @@ void kw_proxy_collect(const struct kw_proxy *proxy, struct kw_proxy_figures *fig
 /* All metrics, appended to text; arg: the struct kw_proxy. */
 void kw_proxy_metrics(void *arg, struct kw_buffer *text);
 
+/*
+ * agent_figures.c. What the proxy knows of its agents and gateways: families of their own. All
+ * sessions of one name, role and carrier are one agent there, so that a session that comes again is
+ * no new series.
+ */
+void kw_proxy_agent_metrics(const struct kw_metrics *metrics, const struct kw_proxy *proxy);
+
 /* When they run out: status gets its member certificates. */
 void kw_proxy_show_certificates(const struct kw_proxy *proxy, json_t *status);
 

@@ -195,7 +195,8 @@ static void dismiss(struct kw_scouts *scouts, size_t index)
 /* Its proxy need not keep tombstones for it. */
 static void report(struct kw_scout *scout, uint64_t now_us)
 {
-	const struct kw_remote_progress progress = {.passed = UINT64_MAX, .state = "standby"};
+	const struct kw_remote_progress progress = {
+		.passed = UINT64_MAX, .lag_us = UINT64_MAX, .state = "standby"};
 
 	if (!kw_follow_up(&scout->follow) || now_us - scout->reported_us < REPORT_US)
 		return;

@@ -45,7 +45,7 @@ const char *ctl_colour_end(const struct ctl *ctl)
 
 enum ctl_mood ctl_state_mood(const char *state)
 {
-	static const char *const good[] = {"warm", "live", "serving"};
+	static const char *const good[] = {"warm", "live", "serving", "standby"};
 	/* "away" is what top says of a daemon that does not answer. */
 	static const char *const bad[] = {
 		"failed", "stalled", "source_down", "table_full", "held", "unconfirmed", "away"};

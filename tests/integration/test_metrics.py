@@ -1,5 +1,6 @@
 """Metrics of the real daemons: judged by promtool, true, and in step with the page that lists them."""
 import os
+import resource
 import time
 
 import pytest
@@ -54,6 +55,21 @@ def test_promtool_has_no_complaint_and_the_page_lists_each_metric(three, need_se
     assert [row for row in page if row not in rows] == [], "these are on the page, and in no answer"
 
 
+def test_each_tells_what_the_system_knows_of_its_process(three):
+    """By the names of Prometheus' client libraries."""
+    for daemon in three:
+        before = daemon.cpu_seconds()
+        text, kind = ask(daemon), os.path.basename(daemon.program).removeprefix("keywake-")
+        began = metrics.value(text, f"keywake_{kind}_start_time_seconds")
+        assert metrics.families(text)["process_cpu_seconds_total"][0] == "counter"
+        assert before - 0.1 <= metrics.value(text, "process_cpu_seconds_total") <= daemon.cpu_seconds() + 0.1
+        assert 0 < metrics.value(text, "process_resident_memory_bytes") < 2**32
+        # The request of /metrics has one, and others come and go.
+        assert abs(metrics.value(text, "process_open_fds") - len(os.listdir(f"/proc/{daemon.pid}/fd"))) <= 3
+        assert metrics.value(text, "process_max_fds") == resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE)[0]
+        assert abs(metrics.value(text, "process_start_time_seconds") - began) < 5
+
+
 def are_well(proxy, agent, gateway):
     well = (metrics.value(proxy, "keywake_proxy_state", state="live"),
             metrics.value(agent, "keywake_agent_state", state="warm"),
@@ -80,17 +96,64 @@ def test_metrics_are_true(three):
     assert metrics.value(proxy, "keywake_proxy_reconciles_total", cause="flush") == 0
     three[1].ctl_ok("pause")
     assert metrics.value(ask(three[1]), "keywake_agent_paused") == 1
-    check_agents(proxy)
+    check_agents(proxy, agent, gateway)
 
 
-def check_agents(proxy):
-    """The proxy tells of each, under labels that no name can forge."""
-    mine, = (dict(labels) for name, labels in metrics.read(proxy)
-             if name == "keywake_proxy_agent_state" and ("role", "agent") in labels)
-    assert mine["agent"] == NAME.replace("\\", "\\\\").replace('"', '\\"') and mine["carrier"] == "shm", mine
-    mine.pop("state")
+def states_of(text, family, **labels):
+    """state: its value, of the series with these labels."""
+    return {dict(told)["state"]: value for (name, told), value in metrics.read(text).items()
+            if name == family and set(labels.items()) <= set(told)}
+
+
+def check_agents(proxy, agent, gateway):
+    """The proxy tells of each, under labels that no name can forge, and each state has a series."""
+    mine = {"agent": NAME.replace("\\", "\\\\").replace('"', '\\"'), "carrier": "shm", "role": "agent"}
+    for role, text, state in (("agent", agent, "warm"), ("gateway", gateway, "serving")):
+        told = states_of(proxy, "keywake_proxy_agent_state", role=role)
+        assert set(told) == set(states_of(text, f"keywake_{role}_state")) | {"joining", "standby"}
+        assert told[state] == 1 and sum(told.values()) == 1, told
     assert metrics.value(proxy, "keywake_proxy_agent_lag_seconds", **mine) >= 0
     assert metrics.value(proxy, "keywake_proxy_agents") == 2
+
+
+def agent_series(text):
+    return {key for key in metrics.read(text) if key[0].startswith("keywake_proxy_agent_")}
+
+
+def test_a_session_that_comes_again_is_no_new_series(bed):
+    proxy = bed.proxy(bed.server("primary"))
+    agent = bed.agent(proxy, bed.server("replica"))
+
+    def warm():
+        text = proxy.rpc("metrics")["text"]
+        return states_of(text, "keywake_proxy_agent_state", agent="agent").get("warm") == 1 and text
+    before = agent_series(wait_for(warm, "it is never warm", 60))
+    session = proxy.rpc("agents.list")[0]["id"]
+    proxy.ctl_ok("disconnect", session)
+    wait_for(lambda: [each["id"] for each in proxy.rpc("agents.list")] not in ([], [session]), "it does not come again", 60)
+    assert agent_series(wait_for(warm, "it is not warm again", 60)) == before
+
+
+def test_agents_of_one_name_are_one_series(bed):
+    """Two that nobody gave names, on one host: all that they read counts."""
+    primary = bed.server("primary")
+    data.fill_plain(primary, 10)
+    proxy = bed.proxy(primary)
+    first = bed.agent(proxy, bed.server("one"))
+    second = bed.agent(proxy, bed.server("two"), "second", start=False)
+    second.settings["name"] = "agent"
+    second.start()
+    for agent in (first, second):
+        agent.wait_warm()
+
+    def both():
+        text = proxy.rpc("metrics")["text"]
+        return states_of(text, "keywake_proxy_agent_state", agent="agent").get("warm") == 2 and text
+    text = wait_for(both, lambda: proxy.rpc("agents.list"), 60)
+    labels = {"agent": "agent", "carrier": "shm", "role": "agent"}
+    read = [each["reads"] for each in proxy.rpc("agents.list")]
+    assert max(read) < metrics.value(text, "keywake_proxy_agent_reads_total", **labels) <= sum(read)
+    assert metrics.check(text) == ""
 
 
 def test_each_tells_when_its_certificates_run_out_and_a_reload_renews_that(bed):

@@ -19,7 +19,7 @@
 	const TOLD = {good: "good", passing: "busy", bad: "bad"};
 	/* Of what is known by its state alone: agents, and what was. */
 	const GRADES = {
-		live: "good", warm: "good", serving: "good",
+		live: "good", warm: "good", serving: "good", standby: "good",
 		scanning: "busy", reconciling: "busy", bootstrapping: "busy", lagging: "busy", loading: "busy", joining: "busy",
 		connecting: "busy", source_down: "bad", table_full: "bad", held: "bad", unconfirmed: "bad",
 		stalled: "bad", failed: "bad", stale: "bad",
