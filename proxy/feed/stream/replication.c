@@ -520,6 +520,11 @@ uint64_t kw_replication_heard_us(const struct kw_replication *replication)
 	return replication->heard_us;
 }
 
+bool kw_replication_is_telling(const struct kw_replication *replication)
+{
+	return replication->sm.state == TELLING;
+}
+
 bool kw_replication_is_located(const struct kw_replication *replication)
 {
 	return kw_repl_effects_has_database(replication->effects);

@@ -100,6 +100,9 @@ const char *kw_replication_id(const struct kw_replication *replication);
 /* When bytes came last (or the connection was opened), by kw_clock_us. */
 uint64_t kw_replication_heard_us(const struct kw_replication *replication);
 
+/* Is what came last still being told? Then the socket is not read, and nothing more can come. */
+bool kw_replication_is_telling(const struct kw_replication *replication);
+
 /* Is the database of the next command known? The locator tells it: see above. */
 bool kw_replication_is_located(const struct kw_replication *replication);
 const char *kw_replication_locator(const struct kw_replication *replication);

@@ -432,7 +432,8 @@ static uint64_t silent_since(const struct kw_feed *feed)
 	const struct stream *stream = const_stream_of(feed);
 	const struct kw_offset *barrier = kw_awaited_offset(&stream->awaited, KW_AWAITED_BARRIER);
 
-	if (!kw_offset_is_ahead(barrier, kw_replication_offset(stream->replication)))
+	if (!kw_offset_is_ahead(barrier, kw_replication_offset(stream->replication)) ||
+		kw_replication_is_telling(stream->replication))
 		return UINT64_MAX;
 	return kw_replication_heard_us(stream->replication);
 }
