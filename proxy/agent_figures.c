@@ -91,7 +91,7 @@ static void add_state(
 	kw_metrics_integer(metrics, "agent_state", labels, there);
 }
 
-/* Each state that there is has a series, so that one can be asked for which it is not in. */
+/* Each state has a series, so a rule can ask for a state that the agent is not in. */
 static void add_states(const struct kw_metrics *metrics, const struct agents *agents)
 {
 	kw_metrics_family(metrics, "agent_state", "gauge",

@@ -12,10 +12,10 @@
 #define KW_LEVEL_LAG_UNKNOWN UINT64_MAX
 
 /*
- * As of now, whatever state the source is in: a primary or a proxy that is gone makes it grow.
- * silent_us: the proxy's heartbeat moved last so long ago, by our clock. Only what exceeds the
- * interval of the proxy's own freshness barrier, and that of its heartbeats, counts: 0 while the
- * proxy keeps up. KW_LEVEL_LAG_UNKNOWN: the proxy does not know how fresh its table is.
+ * As of now, whatever the source's state is: it grows while the primary or the proxy is gone.
+ * silent_us: so long ago the proxy's heartbeat moved last, by our clock. The intervals of the
+ * proxy's freshness barrier and of its heartbeats do not count, so it is 0 while the proxy keeps
+ * up. KW_LEVEL_LAG_UNKNOWN: the proxy does not know how fresh its table is.
  */
 uint64_t kw_level_source_lag_us(const struct kw_superblock *superblock, uint64_t silent_us);
 

@@ -402,8 +402,9 @@ const struct ctl_command ctl_commands[] = {
 		.brief = "show where the time goes from a write to the replica",
 		.help = "Each stage with its median, its 99th percentile and its longest time in "
 			"the last one to two minutes, which one is the largest, and what "
-			"shortens it. A proxy knows the stages up to publish, an agent those "
-			"from look on. SOCKET is the control socket of the other half. Without "
+			"shortens it. What holds changes up at this moment comes first. A proxy "
+			"knows the stages up to publish, an agent those from look on. SOCKET is "
+			"the control socket of the other half. Without "
 			"it the other half is looked for among the sockets beside the first one.",
 		.example = "-s /run/keywake/agent.sock explain lag /run/keywake/proxy.sock",
 		.run = ctl_run_explain_lag},
