@@ -213,7 +213,7 @@ def test_metrics_are_prometheus_text(pair):
     for daemon in (pair.proxy, pair.agent):
         text = daemon.rpc("metrics")["text"]
         lines = [line for line in text.splitlines() if line and not line.startswith("#")]
-        assert lines and all(line.startswith("keywake_") for line in lines), text[:300]
+        assert lines and all(line.startswith(("keywake_", "process_")) for line in lines), text[:300]
         for line in lines:
             float(line.rsplit(" ", 1)[1])
 
