@@ -19,6 +19,10 @@
 #include <cmocka.h>
 
 #define MESSAGES 40000
+/* Twelve to twenty KiB a millisecond: a rate that is paced. On a busy machine it is less for once.
+ */
+#define BURST 100
+#define PAUSE_US 500
 #define PAD "0123456789012345678901234567890123456789012345678901234567890123456789"
 
 static struct test_server server;
@@ -108,10 +112,7 @@ static void publish(int fd, int from, int count)
 	kw_buffer_close(&wire);
 }
 
-/*
- * All, once or again and again, from a process of its own, so that nobody waits for the other. On a
- * busy machine they may come so slowly for once that the reading is not paced.
- */
+/* All, once or again and again, from a process of its own, so that nobody waits for the other. */
 static pid_t publish_all(bool again)
 {
 	pid_t child = fork();
@@ -120,8 +121,9 @@ static pid_t publish_all(bool again)
 		int fd = publisher();
 
 		do {
-			for (int i = 0; i < MESSAGES; i += 500) {
-				publish(fd, i, 500);
+			for (int i = 0; i < MESSAGES; i += BURST) {
+				publish(fd, i, BURST);
+				usleep(PAUSE_US);
 				while (recv(fd, (char[4096]){0}, 4096, MSG_DONTWAIT) > 0)
 					continue;
 			}
