@@ -1,11 +1,11 @@
 #include "rdb/rdb.h"
 
 #include "base/hash.h"
+#include "rdb/libraries.h"
 #include "rdb/payload.h"
 #include "rdb/payload_type.h"
 
 #include <assert.h>
-#include <strings.h>
 
 /* The opcodes that can stand in the place of a type byte: the servers' rdb.h. */
 enum {
@@ -18,8 +18,6 @@ enum {
 
 /* Types count up from 0, opcodes down from 255 (243 at present): no type is this large. */
 #define TYPE_LIMIT 192
-
-#define NAME_WORD "name="
 
 /* ---- bytes ---- */
 
@@ -189,51 +187,11 @@ int kw_rdb_put(struct kw_rdb *rdb, const struct kw_rdb_entry *entry, struct kw_b
 
 /* ---- functions ---- */
 
-static bool is_space(char c)
-{
-	return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f';
-}
-
-static bool is_quote(char c)
-{
-	return c == '"' || c == '\'';
-}
-
-/* Is text[0 .. length), quotes left out, equal to name? */
-static bool says(const char *text, size_t length, const char *name)
-{
-	for (size_t i = 0; i < length; i++) {
-		if (is_quote(text[i]))
-			continue;
-		if (*name == '\0' || text[i] != *name)
-			return false;
-		name++;
-	}
-	return *name == '\0';
-}
-
-/*
- * Does the library's first line, "#!lua name=NAME …", give it this name? The words can stand in
- * quotes (the servers split them like a command line; functionExtractLibMetaData in functions.c).
- */
 static bool is_named(struct kw_slice code, const char *name)
 {
-	const char *at = code.data, *end = at + code.length;
-	const size_t prefix = sizeof NAME_WORD - 1;
+	struct kw_slice found;
 
-	for (end = memchr(at, '\n', code.length) ? memchr(at, '\n', code.length) : end; at < end;) {
-		const char *word = at;
-
-		while (at < end && !is_space(*at))
-			at++;
-		while (word < at && is_quote(*word))
-			word++;
-		if ((size_t)(at - word) > prefix && strncasecmp(word, NAME_WORD, prefix) == 0)
-			return says(word + prefix, (size_t)(at - word) - prefix, name);
-		while (at < end && is_space(*at))
-			at++;
-	}
-	return false;
+	return kw_library_name(code, &found) && kw_slice_equal(found, kw_slice_text(name));
 }
 
 static bool is_left_out(struct kw_slice code, const struct kw_rdb_except *except)
@@ -265,15 +223,6 @@ static int put_library(
 	return KW_OK;
 }
 
-/* Without a library a dump is the footer alone: too short for a value's payload. */
-static bool is_empty(struct kw_slice dump)
-{
-	const uint8_t *bytes = dump.data;
-
-	return dump.length == KW_PAYLOAD_FOOTER &&
-	       kw_crc64(0, bytes, 2) == kw_little_endian(bytes + 2, 8);
-}
-
 int kw_rdb_functions(struct kw_rdb *rdb, struct kw_slice dump, const struct kw_rdb_except *except,
 	struct kw_buffer *out, struct kw_error *error)
 {
@@ -282,7 +231,7 @@ int kw_rdb_functions(struct kw_rdb *rdb, struct kw_slice dump, const struct kw_r
 	int code;
 
 	assert(rdb->version > 0 && rdb->entries == 0); /* functions come before keys */
-	if (is_empty(dump))
+	if (kw_libraries_is_empty(dump))
 		return KW_OK;
 	code = check(rdb, dump, error);
 	if (code)

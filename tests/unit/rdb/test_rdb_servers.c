@@ -18,6 +18,7 @@
 
 #include "payload_build.h"
 #include "payload_peer.h"
+#include "rdb/libraries.h"
 #include "rdb/payload.h"
 #include "rdb/rdb.h"
 
@@ -198,11 +199,60 @@ static void libraries_come_along_less_one(void **state)
 	assert_int_equal(peer_command(&second, NULL, 3, call), '-');
 }
 
+static void read_set(struct peer *peer, struct kw_libraries *set)
+{
+	struct kw_error error;
+
+	kw_libraries_close(set);
+	kw_buffer_clear(&libraries);
+	peer_words(peer, &libraries, "FUNCTION", "DUMP", NULL);
+	if (kw_libraries_read(set, build_slice(&libraries), 1 << 20, &error))
+		fail_msg("%s", error.text);
+}
+
+/* Packed by the first server, and plain for the second, which says the same of it. */
+static void a_set_of_libraries_goes_from_server_to_server(void **state)
+{
+	static const char long_code[] =
+		"#!lua name=long\n-- aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n"
+		"redis.register_function('long', function() return 1 end)";
+	static const char short_code[] =
+		"#!lua name=short\nredis.register_function('short', function() return 2 end)";
+	struct kw_libraries set = {0};
+	struct kw_hash128 sent, found;
+
+	peer_words(&first, NULL, "FUNCTION", "FLUSH", NULL);
+	peer_words(&second, NULL, "FUNCTION", "FLUSH", NULL);
+	peer_words(&first, NULL, "FUNCTION", "LOAD", short_code, NULL);
+	peer_words(&first, NULL, "FUNCTION", "LOAD", long_code, NULL);
+	read_set(&first, &set);
+	assert_int_equal(set.count, 2);
+	sent = kw_libraries_digest(&set);
+	kw_buffer_clear(&file);
+	kw_libraries_write(&set, 10, &file);
+	{
+		const struct kw_slice restore[] = {kw_slice_text("FUNCTION"),
+			kw_slice_text("RESTORE"), build_slice(&file), kw_slice_text("REPLACE")};
+
+		assert_int_equal(peer_command(&second, NULL, 4, restore), '+');
+	}
+	assert_int_equal(peer_words(&second, NULL, "FCALL", "long", "0", NULL), ':');
+	read_set(&second, &set);
+	found = kw_libraries_digest(&set);
+	assert_memory_equal(&sent, &found, sizeof sent);
+	kw_libraries_close(&set);
+	peer_words(&first, NULL, "FUNCTION", "FLUSH", NULL);
+	read_set(&first, &set);
+	assert_int_equal(set.count, 0);
+	kw_libraries_close(&set);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_type_loads_and_has_the_same_digest),
 		cmocka_unit_test(libraries_come_along_less_one),
+		cmocka_unit_test(a_set_of_libraries_goes_from_server_to_server),
 	};
 
 	if (argc > 1)
