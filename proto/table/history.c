@@ -63,6 +63,10 @@ void kw_history_record_make(struct kw_history_record *record, const struct kw_hi
 		.lease_ms = history->lease_ms,
 		.looked_version = history->looked.version,
 		.looked_offset = history->looked.offset,
+		.functions_version = history->functions.version,
+		.functions_offset = history->functions.offset,
+		.functions_bytes = history->functions.bytes,
+		.functions_checksum = history->functions.checksum,
 		.server = {history->server.fork, history->server.major, history->server.minor,
 			history->server.patch},
 	};
@@ -101,6 +105,24 @@ static bool has_mandate(const struct kw_history *history)
 	       history->term_version <= KW_VERSION_MASK;
 }
 
+/* The set lies where a proxy can have put it: after superblock and directories. */
+static bool has_functions(const struct kw_history *history)
+{
+	const struct kw_history_functions *functions = &history->functions;
+
+	if (functions->version == 0)
+		return functions->offset == 0 && functions->bytes == 0 && functions->checksum == 0;
+	return functions->bytes > 0 && functions->bytes <= KW_FUNCTIONS_BYTES &&
+	       functions->offset > KW_DIRECTORY_OFFSET &&
+	       functions->offset % KW_RECORD_ALIGN == 0 &&
+	       functions->offset <= UINT64_MAX - KW_FUNCTIONS_BYTES;
+}
+
+bool kw_history_functions_hold(const struct kw_history_functions *functions, const void *bytes)
+{
+	return kw_crc32c(0, bytes, functions->bytes) == functions->checksum;
+}
+
 int kw_history_parse(const struct kw_history_record *record, uint32_t checksum,
 	struct kw_history *history, struct kw_error *error)
 {
@@ -117,6 +139,8 @@ int kw_history_parse(const struct kw_history_record *record, uint32_t checksum,
 		.domain = record->domain,
 		.lease_ms = record->lease_ms,
 		.looked = {record->looked_version, record->looked_offset},
+		.functions = {record->functions_version, record->functions_offset,
+			record->functions_bytes, record->functions_checksum},
 	};
 
 	kw_history_seal(&whole);
@@ -127,7 +151,8 @@ int kw_history_parse(const struct kw_history_record *record, uint32_t checksum,
 	if (record->magic != KW_HISTORY_MAGIC || record->standing > KW_HISTORY_UNTOLD ||
 		!take_id(record->replid, found.replid) ||
 		!take_id(record->replid2, found.replid2) || !is_consistent(&found) ||
-		!has_mandate(&found) || found.looked.version > KW_VERSION_MASK)
+		!has_mandate(&found) || !has_functions(&found) ||
+		found.looked.version > KW_VERSION_MASK)
 		return kw_error_set(error, KW_E_PROTOCOL, "history: no proxy writes such a record");
 	*history = found;
 	return KW_OK;

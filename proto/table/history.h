@@ -21,6 +21,12 @@
  * of one domain. Terms of two domains cannot be compared. A reader that has data of a term accepts
  * no table of a lower term of the same domain: the server of such a table was deposed.
  *
+ * It tells as well where the function libraries of the primary stand, if the table carries them.
+ * They are state of the server and no keys: no record of the log is about them. A set is the
+ * payload of FUNCTION RESTORE in the form of rdb/libraries.h. It is written beside the one that
+ * counts, and then named by this record, as a directory is named by a superblock. A reader that is
+ * two changes late finds bytes that do not fit the checksum, and reads the superblock again.
+ *
  * Pure functions over bytes, for any thread. `error` may be NULL.
  */
 #ifndef KW_TABLE_HISTORY_H
@@ -56,6 +62,14 @@ enum kw_mandate_state {
 	KW_MANDATE_ELSEWHERE, /* another server is the primary */
 };
 
+/* A set of function libraries in the memory file. All of it is 0: the table carries none. */
+struct kw_history_functions {
+	uint64_t version; /* counts the sets of this epoch */
+	uint64_t offset;
+	uint32_t bytes;    /* 1 to KW_FUNCTIONS_BYTES */
+	uint32_t checksum; /* CRC32C of the bytes */
+};
+
 /* What the primary is, for those who answer in its place. No reader judges by it whose data these
  * are. */
 struct kw_history_server {
@@ -81,6 +95,7 @@ struct kw_history {
 		uint64_t version; /* of the table: all up to it was in the server's data … */
 		uint64_t offset;  /* … before this replication offset; 0: not known */
 	} looked;                 /* at the server, about each second */
+	struct kw_history_functions functions;
 };
 
 /* As it lies in the memory file. */
@@ -104,7 +119,10 @@ struct kw_history_record {
 	uint8_t reserved2[4];
 	uint64_t looked_version; /* this and what follows: zeros, too, in one of before */
 	uint64_t looked_offset;
-	uint8_t reserved3[24];
+	uint64_t functions_version; /* this and what follows: zeros, too, in one of before */
+	uint64_t functions_offset;
+	uint32_t functions_bytes;
+	uint32_t functions_checksum;
 };
 
 static_assert(sizeof(struct kw_history_record) == 256, "");
@@ -126,6 +144,17 @@ void kw_history_seal(struct kw_history_record *record);
  */
 int kw_history_parse(const struct kw_history_record *record, uint32_t checksum,
 	struct kw_history *history, struct kw_error *error);
+
+/* Are these the bytes of the set that the history names? If not, they are torn, or of another set.
+ */
+bool kw_history_functions_hold(const struct kw_history_functions *functions, const void *bytes);
+
+/* Is it the same set, of the same epoch? */
+static inline bool kw_history_functions_equal(
+	const struct kw_history_functions *a, const struct kw_history_functions *b)
+{
+	return a->version == b->version && a->bytes == b->bytes && a->checksum == b->checksum;
+}
 
 /* Whose data: the same history, told by the same proxy; whatever the server and its mandate are. */
 bool kw_history_equal(const struct kw_history *a, const struct kw_history *b);

@@ -7,6 +7,7 @@
  *   192      history, 256 bytes         whose data they are: history.h
  *   512      seal, 256 bytes            of a table that outlives its process: proxy/table/keep.h
  *   4096     two directories            written in turn; the superblock names the one that counts
+ *   …        two sets of functions      only if they are carried; the history names the one
  *   …        index slots                16 bytes each
  *   …        segments                   the log: records, 8-byte aligned
  *
@@ -48,6 +49,7 @@
 #define KW_KEEP_OFFSET 512 /* the seal of a table that is kept: only the proxy reads it */
 #define KW_INDEX_STRIPES_OFFSET 2048
 #define KW_DIRECTORY_OFFSET 4096
+#define KW_FUNCTIONS_BYTES (UINT32_C(1) << 20) /* of a set of function libraries, at most */
 
 /* What the source of the table is doing, as the superblock says it. */
 enum kw_source_state {

@@ -62,7 +62,7 @@ static int check_options(
 	return KW_OK;
 }
 
-/* Lay the memory file out: superblock, index root, directories, index, segments. */
+/* Lay the memory file out: superblock, index root, directories, functions, index, segments. */
 static int lay_out(struct kw_table *table, struct kw_error *error)
 {
 	const struct kw_table_options *o = &table->options;
@@ -79,6 +79,10 @@ static int lay_out(struct kw_table *table, struct kw_error *error)
 			KW_TABLE_EXTENTS_MAX * sizeof(struct kw_extent),
 		PAGE);
 	table->index_offset = KW_DIRECTORY_OFFSET + 2 * table->directory_capacity;
+	if (o->functions) {
+		table->functions_offset = table->index_offset;
+		table->index_offset += 2 * KW_FUNCTIONS_BYTES;
+	}
 	table->index_reserve = round_up(reserve / INDEX_SHARE, PAGE);
 	data = round_up(table->index_offset + table->index_reserve, granule);
 	if (data + KW_LEAST_SEGMENTS * o->segment_bytes > reserve)

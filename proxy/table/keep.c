@@ -151,6 +151,8 @@ static int check_room(const struct kw_table *table, struct kw_error *error)
 static int take_facts(
 	struct kw_table *table, const struct kw_superblock *superblock, struct kw_error *error)
 {
+	int code;
+
 	table->version = table->published_version = superblock->version;
 	table->published_us = superblock->published_us;
 	table->publication = superblock->publication;
@@ -168,9 +170,10 @@ static int take_facts(
 	table->history_checksum = superblock->history_checksum;
 	if (superblock->history_checksum == 0)
 		return KW_OK;
-	return kw_history_parse(
+	code = kw_history_parse(
 		(const struct kw_history_record *)(table->memory.base + KW_HISTORY_OFFSET),
 		superblock->history_checksum, &table->history, error);
+	return code ? code : kw_functions_adopt(table, error);
 }
 
 static int adopt(struct kw_table *table, const struct kw_keep_seal *seal, struct kw_error *error)

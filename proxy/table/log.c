@@ -72,7 +72,8 @@ uint64_t kw_data_limit(const struct kw_table *table)
 {
 	uint64_t index = (table->index.root->grown_slots * 5 / 4 + KW_INDEX_OVERFLOW) *
 			 sizeof(struct kw_index_slot);
-	uint64_t control = KW_DIRECTORY_OFFSET + directories(table) + index;
+	uint64_t control = KW_DIRECTORY_OFFSET + directories(table) + index +
+			   (table->functions_offset ? 2 * KW_FUNCTIONS_BYTES : 0);
 
 	if (control >= table->options.max_bytes)
 		return 0;

@@ -75,6 +75,7 @@ static void write_directory(struct kw_table *table)
 void kw_table_set_history(struct kw_table *table, const struct kw_history *history)
 {
 	const bool same = kw_history_published_equal(history, &table->history);
+	const struct kw_history_functions functions = table->history.functions;
 
 	assert(history->standing != KW_HISTORY_NONE);
 	if (same && memcmp(&history->server, &table->history.server, sizeof history->server) == 0 &&
@@ -82,6 +83,7 @@ void kw_table_set_history(struct kw_table *table, const struct kw_history *histo
 		history->looked.offset == table->history.looked.offset)
 		return;
 	table->history = *history;
+	table->history.functions = functions;
 	table->history_stale = true;
 	/* What the server is tells a reader nothing about the records that it finds. */
 	if (!same && !kw_fault_leaves_out(7))
@@ -106,6 +108,8 @@ static void write_history(struct kw_table *table)
 
 	kw_history_record_make(record, &table->history);
 	table->history_checksum = record->checksum;
+	if (table->history.functions.version > 0)
+		table->functions_published = table->history.functions.offset;
 	table->history_stale = false;
 }
 

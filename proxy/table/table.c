@@ -368,7 +368,8 @@ void kw_table_stats(const struct kw_table *table, struct kw_table_stats *stats)
 		.payload_bytes = table->payload_bytes,
 		.used_bytes = KW_DIRECTORY_OFFSET + 2 * table->directory_bytes +
 			      kw_index_memory_slots(&table->index) * sizeof(struct kw_index_slot) +
-			      kw_segments_touched(segments) * segments->granule_bytes,
+			      kw_segments_touched(segments) * segments->granule_bytes +
+			      kw_table_functions(table).length,
 		.given_back_bytes = segments->given_granules * segments->granule_bytes,
 		.capacity_bytes = table->options.max_bytes,
 		.segments = segments->count,

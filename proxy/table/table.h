@@ -55,6 +55,7 @@ struct kw_table_options {
 	uint64_t retention_us; /* tombstones are kept at least this long */
 	uint32_t held_part;    /* older ones are kept for agents in this part of the memory; 0: 8 */
 	uint64_t grace_us;  /* a cleaned segment rests this long before its memory is used again */
+	bool functions;     /* it carries function libraries: two areas of KW_FUNCTIONS_BYTES */
 	uint64_t epoch;     /* random, not 0 */
 	uint64_t hash_seed; /* random */
 	uint64_t (*cpu_ns)(void); /* CPU time of the calling thread; NULL: not counted */
@@ -175,6 +176,17 @@ void kw_table_set_facts(struct kw_table *table, const struct kw_table_facts *fac
  */
 void kw_table_set_history(struct kw_table *table, const struct kw_history *history);
 const struct kw_history *kw_table_history(const struct kw_table *table);
+
+/*
+ * The function libraries of the primary are these bytes from now on: 1 to KW_FUNCTIONS_BYTES, of a
+ * table that carries functions. Nothing happens if the table has just these. Records are not judged
+ * by them, so they go on in the segment in which they are.
+ */
+void kw_table_set_functions(struct kw_table *table, struct kw_slice bytes);
+/* They are not known any more, or too large: readers are told of none. */
+void kw_table_forget_functions(struct kw_table *table);
+/* The bytes that were set last; empty: none are carried. They point into the table. */
+struct kw_slice kw_table_functions(const struct kw_table *table);
 
 /* The highest version given, published or not. */
 uint64_t kw_table_version(const struct kw_table *table);

@@ -8,6 +8,7 @@
  *   log.c      room for a record, writing it, superseding the one before
  *   cleaner.c  which segments to clean, and moving what lives in them
  *   publish.c  directory and superblock: what readers see
+ *   functions.c  the function libraries, beside the log
  *   room.c     memory for the index, and what will be needed next
  *
  * No other file includes this.
@@ -46,6 +47,9 @@ struct kw_table {
 	struct kw_table_memory memory;
 	struct kw_superblock *superblock; /* in the memory file */
 	uint64_t directory_capacity;      /* bytes of each of the two */
+	uint64_t functions_offset;        /* of the first of the two; 0: it carries none */
+	uint64_t functions_given;         /* the highest version of a set, ever */
+	uint64_t functions_published; /* where the set is that was published last; 0: none was */
 	uint64_t index_offset, index_reserve, index_extended;
 	struct kw_index index;
 	struct kw_segments segments;
@@ -110,6 +114,9 @@ uint64_t kw_directory_offset(const struct kw_table *table, uint64_t publication)
 
 /* Earlier stores are visible before later ones, to other CPUs and to a NIC. */
 void kw_publish_barrier(void);
+
+/* functions.c: the history names a set. Is it where this table has it, and whole? KW_E_CORRUPT. */
+int kw_functions_adopt(struct kw_table *table, struct kw_error *error);
 
 /* rebuild.c */
 

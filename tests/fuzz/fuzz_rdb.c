@@ -1,17 +1,20 @@
 /*
  * Arbitrary bytes as a FUNCTION DUMP and as a key's payload: the stream takes all of it or nothing,
- * and what it takes is made of the bytes that were there. The version and CRC64 at the end are made
+ * and what it takes is made of the bytes that were there. A set of libraries is written as it was
+ * read, less the cursors. The version and CRC64 at the end are made
  * right first, or nothing would get past them.
  */
 #include "fuzz.h"
 
 #include "base/hash.h"
+#include "rdb/libraries.h"
 #include "rdb/payload.h"
 #include "rdb/rdb.h"
 
 #include <string.h>
 
 #define STREAM_VERSION 12
+#define CODE_MOST 4096
 
 static const struct kw_fuzz_bytes seeds[] = {
 	KW_FUZZ_BYTES(""),
@@ -22,6 +25,10 @@ static const struct kw_fuzz_bytes seeds[] = {
 	KW_FUZZ_BYTES("\xf5\xc0\x07\xf5\x00"),
 	KW_FUZZ_BYTES("\xf5\x80\x00\x00\x00\x0f#!lua name='own'"),
 	KW_FUZZ_BYTES("\x00\x05hello"),
+	KW_FUZZ_BYTES("\xf5\x0d#!lua name=b\n\xf5\x0d#!lua name=a\n"),
+	KW_FUZZ_BYTES("\xf5\x0c#!lua name=a\xf5\x0c#!lua name=a"),
+	KW_FUZZ_BYTES("\xf5\x40\x3d#!lua name=c\n"
+		      "callback=function() return 'keywake-cursor 2' end"),
 };
 
 size_t kw_fuzz_seed(unsigned n, uint8_t *data, size_t most)
@@ -76,6 +83,33 @@ static void try_functions(struct kw_slice dump, const char *name)
 	kw_buffer_close(&out);
 }
 
+static void try_set(struct kw_slice dump)
+{
+	struct kw_libraries set = {0}, again = {0};
+	struct kw_hash128 first, next;
+	struct kw_buffer out = {0};
+	struct kw_error error;
+
+	if (kw_libraries_read(&set, dump, CODE_MOST, &error) == KW_OK) {
+		for (size_t i = 0; i < set.count; i++)
+			must(kw_libraries_find(&set, set.all[i].name) == &set.all[i] &&
+				!kw_library_is_cursor(set.all[i].code));
+		kw_libraries_write(&set, STREAM_VERSION, &out);
+		must(kw_libraries_read(&again,
+			     kw_slice(kw_buffer_bytes(&out), kw_buffer_length(&out)), CODE_MOST,
+			     &error) == KW_OK);
+		must(again.count == set.count && again.cursor_count == 0);
+		first = kw_libraries_digest(&set);
+		next = kw_libraries_digest(&again);
+		must(memcmp(&first, &next, sizeof first) == 0);
+	} else {
+		must(!set.all && !set.cursors && error.text[0]);
+	}
+	kw_libraries_close(&set);
+	kw_libraries_close(&again);
+	kw_buffer_close(&out);
+}
+
 static void try_key(struct kw_slice payload)
 {
 	const struct kw_rdb_entry entry = {1, 2, kw_slice("key", 3), payload};
@@ -101,6 +135,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	try_functions(payload, NULL);
 	try_functions(payload, "own");
 	try_functions(kw_slice(data, size), NULL);
+	try_set(payload);
+	try_set(kw_slice(data, size));
 	try_key(payload);
 	kw_buffer_close(&sealed);
 	return 0;

@@ -460,6 +460,10 @@ size_t kw_fuzz_seed(unsigned n, uint8_t *data, size_t most)
 		1, 11, 0, 0, 8, 11, 100, 0, 6, 0, 6, 0, 11, 1, 0, 6, 0, 8};
 	static const uint8_t bend_history[] = {
 		3, 0, 216, 0, 3, 'a', 'b', 'c', 'd', 12, 8, 0, 200, 0, 0, 9, 12, 8, 8};
+	/* What the history says of functions, whole and wrong. */
+	static const uint8_t bend_functions[] = {3, 0, 168, 1, 23, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1,
+		0, 0, 0, 0, 0, 255, 0, 0, 0, 1, 2, 3, 4, 12, 8, 0, 184, 1, 3, 255, 255, 255, 255,
+		12, 8, 8};
 	static const uint8_t raw[] = {0x80, 'S', 'K', 'W', '1', 1, 0};
 	const struct {
 		const uint8_t *bytes;
@@ -472,6 +476,7 @@ size_t kw_fuzz_seed(unsigned n, uint8_t *data, size_t most)
 		{bend_directory, sizeof bend_directory},
 		{little_room, sizeof little_room},
 		{bend_history, sizeof bend_history},
+		{bend_functions, sizeof bend_functions},
 		{raw, sizeof raw},
 	};
 

@@ -45,11 +45,19 @@ static const struct kw_history confirmed = {
 	.looked = {4700, 123456},
 };
 
+static const struct kw_history with_functions = {
+	.standing = KW_HISTORY_TOLD,
+	.replid = FIRST,
+	.proxy = 77,
+	.proxy_name = "hosta/unix:///run/redis.sock",
+	.functions = {3, 1 << 16, 815, 0xdeadbeef},
+};
+
 /* ---- the record ---- */
 
 static void what_is_written_is_read_back(void **state)
 {
-	const struct kw_history histories[] = {first, second, confirmed,
+	const struct kw_history histories[] = {first, second, confirmed, with_functions,
 		{.standing = KW_HISTORY_AWAITED, .proxy = 1, .proxy_name = "x"},
 		{.standing = KW_HISTORY_UNTOLD,
 			.proxy = UINT64_MAX,
@@ -64,6 +72,8 @@ static void what_is_written_is_read_back(void **state)
 		assert_int_equal(kw_history_parse(&record, record.checksum, &found, NULL), KW_OK);
 		assert_true(kw_history_published_equal(&found, &histories[i]));
 		assert_memory_equal(&found.server, &histories[i].server, sizeof found.server);
+		assert_memory_equal(
+			&found.functions, &histories[i].functions, sizeof found.functions);
 	}
 }
 
@@ -76,7 +86,6 @@ static void what_a_later_proxy_says_beyond_is_passed_over(void **state)
 	kw_history_record_make(&record, &confirmed);
 	memset(record.reserved, 0x5a, sizeof record.reserved);
 	memset(record.reserved2, 0x5a, sizeof record.reserved2);
-	memset(record.reserved3, 0x5a, sizeof record.reserved3);
 	kw_history_seal(&record);
 	assert_int_equal(kw_history_parse(&record, record.checksum, &found, NULL), KW_OK);
 	assert_true(kw_history_published_equal(&found, &confirmed));
@@ -154,6 +163,18 @@ static void what_no_proxy_writes_is_refused(void **state)
 	BENT(bent.term = UINT64_MAX);
 	BENT(bent.term_version = UINT64_C(1) << KW_VERSION_BITS);
 	BENT(bent.looked_version = UINT64_C(1) << KW_VERSION_BITS);
+	BENT(bent.functions_offset = 1 << 16); /* … and no version */
+	BENT(bent.functions_bytes = 1);
+	BENT(bent.functions_checksum = 1);
+	kw_history_record_make(&good, &with_functions);
+	BENT(bent.functions_version = 0);
+	BENT(bent.functions_bytes = 0);
+	BENT(bent.functions_bytes = KW_FUNCTIONS_BYTES + 1);
+	BENT(bent.functions_bytes = UINT32_MAX);
+	BENT(bent.functions_offset = 0);
+	BENT(bent.functions_offset = KW_DIRECTORY_OFFSET);
+	BENT(bent.functions_offset++);
+	BENT(bent.functions_offset = UINT64_MAX - 7);
 #undef BENT
 }
 
@@ -181,6 +202,7 @@ static void the_record_of_a_proxy_of_before_has_no_mandate(void **state)
 	assert_int_equal(found.term_version, 0);
 	assert_int_equal(found.domain, 0);
 	assert_int_equal(found.lease_ms, 0);
+	assert_int_equal(found.functions.version, 0);
 	assert_true(kw_history_published_equal(&found, &first));
 }
 
@@ -203,6 +225,10 @@ static void a_mandate_lies_where_zeros_were(void **state)
 	assert_int_equal(offsetof(struct kw_history_record, lease_ms), 210);
 	assert_int_equal(offsetof(struct kw_history_record, looked_version), 216);
 	assert_int_equal(offsetof(struct kw_history_record, looked_offset), 224);
+	assert_int_equal(offsetof(struct kw_history_record, functions_version), 232);
+	assert_int_equal(offsetof(struct kw_history_record, functions_offset), 240);
+	assert_int_equal(offsetof(struct kw_history_record, functions_bytes), 248);
+	assert_int_equal(offsetof(struct kw_history_record, functions_checksum), 252);
 	assert_memory_equal(&with.standing, &without.standing, 32 - 8);
 	assert_memory_equal(with.replid, without.replid, 192 - 40);
 }

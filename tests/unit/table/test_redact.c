@@ -371,12 +371,40 @@ static void memory_that_is_used_again_meanwhile_shows_nothing(void **state)
 	}
 }
 
+static void functions_are_not_shown(void **state)
+{
+	const struct kw_table_options options = {.functions = true};
+	const struct kw_history history = {
+		.standing = KW_HISTORY_UNTOLD, .proxy = 1, .proxy_name = "x"};
+	static uint8_t bytes[2 * KW_FUNCTIONS_BYTES];
+	struct kw_redact_reader reader = {.allows = allows, .allows_flush = allows_flush};
+	struct fixture fixture;
+	struct kw_redact redact;
+	struct kw_slice held;
+
+	(void)state;
+	fixture_open(&fixture, &options);
+	kw_redact_init(&redact, fixture.memory.base, copy);
+	kw_table_set_history(fixture.table, &history);
+	kw_table_set_functions(fixture.table, kw_slice_text("a set of libraries"));
+	fixture_change(&fixture, 101, 1);
+	held = kw_table_functions(fixture.table);
+	memset(bytes, MARK, sizeof bytes);
+	assert_true(kw_redact_copy(&redact, &reader,
+		(uint64_t)((const uint8_t *)held.data - fixture.memory.base), sizeof bytes, bytes));
+	for (size_t i = 0; i < sizeof bytes; i++)
+		assert_int_equal(bytes[i], 0);
+	kw_redact_close(&redact);
+	fixture_close(&fixture);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_reader_gets_its_part_and_no_byte_of_the_rest),
 		cmocka_unit_test(a_read_may_begin_and_end_anywhere),
 		cmocka_unit_test(the_index_is_not_shown),
+		cmocka_unit_test(functions_are_not_shown),
 		cmocka_unit_test(where_memory_is_registered_is_not_shown),
 		cmocka_unit_test(what_is_not_published_is_not_shown),
 		cmocka_unit_test(memory_that_is_used_again_meanwhile_shows_nothing),
