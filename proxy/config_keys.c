@@ -187,6 +187,9 @@ const struct kw_config_key kw_proxy_config_keys[] = {
 		"With source.flags=trust: a key of the proxy's own, written each ten seconds in "
 		"database 0 as each type, whose events prove the flags; it is not replicated. "
 		"Empty: they are not proven."},
+	{"source.functions", KW_CONFIG_BOOL, "false", false, 0, 0, NULL,
+		"Carry the primary's function libraries to the agents, which apply them "
+		"(apply.functions); up to 1 MiB of code, from Redis 7.0 on."},
 	{"source.fresh_interval_ms", KW_CONFIG_INTEGER, "100", false, 5, 100, NULL,
 		"How often the table's freshness is proved by a barrier."},
 	{"source.cursor_name", KW_CONFIG_TEXT, "\"keywake_cursor\"", false, 0, 0, NULL,

@@ -198,6 +198,13 @@ static json_t *feed_json(const struct kw_source_stats *s)
 		kw_json_text(s->feed_why));
 }
 
+static json_t *functions_json(const struct kw_source_functions_report *f)
+{
+	return json_pack("{s:s,s:o,s:I,s:I,s:I}", "state", f->state, "reason", kw_json_text(f->why),
+		"libraries", (json_int_t)f->libraries, "bytes", (json_int_t)f->bytes, "version",
+		(json_int_t)f->version);
+}
+
 static json_t *status_json(void *arg)
 {
 	struct kw_proxy *proxy = arg;
@@ -230,6 +237,7 @@ static json_t *status_json(void *arg)
 			classes_json(KW_FLAG_CLASSES_ALL & ~s->flags_proven));
 	}
 	json_object_set_new(status, "feed", feed_json(s));
+	json_object_set_new(status, "functions", functions_json(&figures.functions));
 	json_object_set_new(status, "missing_keys", json_integer((json_int_t)s->missing_keys));
 	json_object_set_new(status, "missing_of", json_integer((json_int_t)s->missing_of));
 	json_object_set_new(status, "pace", pace_json(&figures.pace));

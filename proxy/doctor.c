@@ -12,6 +12,7 @@
 #include "feed/permissions.h"
 #include "redis/address.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -60,6 +61,21 @@ static bool flags(struct kw_slice text, char wanted[KW_DOCTOR_FLAGS])
 	return kw_flags_sufficient(now);
 }
 
+#define WANTED_MOST 32
+static struct kw_wanted wanted[WANTED_MOST];
+
+/* What the feed needs, and what functions need besides. */
+static void want(struct kw_doctor_server *server, const struct kw_wanted *by_feed, size_t count,
+	bool functions)
+{
+	assert(count < WANTED_MOST);
+	memcpy(wanted, by_feed, count * sizeof *wanted);
+	if (functions)
+		wanted[count++] = kw_functions_permission;
+	server->wanted = wanted;
+	server->wanted_count = count;
+}
+
 static void look_at_primary(struct kw_doctor *doctor, const struct kw_config *config)
 {
 	/* With the stream, flags are of no use. With auto, notifications may follow. */
@@ -74,6 +90,8 @@ static void look_at_primary(struct kw_doctor *doctor, const struct kw_config *co
 		.flags = policy == KW_SOURCE_FLAGS_TRUST ? NULL : flags,
 		.set_flags = policy == KW_SOURCE_FLAGS_SET ? &kw_notify_set_permission : NULL,
 	};
+	const struct kw_wanted *by_feed;
+	size_t count;
 	struct kw_error error;
 	int code = kw_tls_config_load_redis(config, &server.tls, &error);
 
@@ -81,9 +99,9 @@ static void look_at_primary(struct kw_doctor *doctor, const struct kw_config *co
 		kw_doctor_read(doctor, "redis.tls", code, &error);
 	kw_doctor_certificates(doctor, server.tls);
 	/* The doctor asks CONFIG GET itself. */
-	server.wanted_count =
-		streams ? kw_stream_permissions(&server.wanted)
-			: kw_notify_permissions(KW_SOURCE_FLAGS_TRUST, &server.wanted);
+	count = streams ? kw_stream_permissions(&by_feed)
+			: kw_notify_permissions(KW_SOURCE_FLAGS_TRUST, &by_feed);
+	want(&server, by_feed, count, kw_config_bool(config, "source.functions"));
 	/* Without a host: the one that Sentinel names. */
 	if (!code && kw_redis_address_check(server.address, NULL) == KW_OK)
 		kw_doctor_server(doctor, &server);

@@ -37,6 +37,12 @@ const struct kw_figure kw_proxy_figure_table[] = {
 	GAUGE(held, "held", "1: keys that the primary lacks wait for approval to be deleted"),
 	GAUGE(source.missing_keys, "missing_keys",
 		"keys that the primary lacks, and whose deletion waits for approval"),
+	GAUGE(functions.libraries, "functions_libraries", "function libraries in the table"),
+	GAUGE(functions.bytes, "functions_bytes", "bytes of them; 0: none are carried"),
+	GAUGE(functions_held, "functions_held",
+		"1: function libraries that the primary lacks wait for approval to be deleted"),
+	COUNTER(functions.changes, "functions_changes",
+		"times the function libraries in the table changed"),
 	GAUGE(agents, "agents", "agents connected"),
 	GAUGE(listeners_waiting, "listeners_waiting",
 		"listeners nobody can connect to, because a device or an address is not there"),
@@ -113,6 +119,8 @@ void kw_proxy_collect(const struct kw_proxy *proxy, struct kw_proxy_figures *fig
 	kw_table_stats(proxy->table, &figures->table);
 	kw_source_stats(proxy->source, &figures->source);
 	kw_source_pace(proxy->source, &figures->pace);
+	kw_source_functions(proxy->source, &figures->functions);
+	figures->functions_held = figures->functions.held;
 	figures->holding_back = figures->pace.holding;
 	figures->held = kw_source_state(proxy->source) == KW_SOURCE_HELD;
 	figures->clock_skew_seconds = (double)figures->source.clock_skew_us / 1e6;

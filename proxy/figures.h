@@ -21,6 +21,8 @@ struct kw_proxy_figures {
 	struct kw_table_stats table;
 	struct kw_source_stats source;
 	struct kw_pace_report pace;
+	struct kw_source_functions_report functions;
+	uint64_t functions_held;
 };
 
 extern const struct kw_figure kw_proxy_figure_table[];

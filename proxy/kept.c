@@ -15,7 +15,7 @@
 #define TIME_LEAST_US UINT64_C(60000000)
 #define TIME_BYTES_PER_US 200
 
-/* The keys of the primary that a table can have: with others it is another table. */
+/* What of the primary a table can have: with something else it is another table. */
 static uint64_t scope_of(const struct kw_config *config)
 {
 	const char *cursor = kw_config_text(config, "source.cursor_name");
@@ -27,6 +27,8 @@ static uint64_t scope_of(const struct kw_config *config)
 			(uint32_t)kw_config_integer_at(config, "source.databases", i), "", 0);
 	if (*canary)
 		scope = kw_hash_key(scope, 0, canary, strlen(canary));
+	if (kw_config_bool(config, "source.functions"))
+		scope = kw_hash_key(scope, 1, "", 0);
 	return scope;
 }
 

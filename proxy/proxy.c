@@ -165,6 +165,7 @@ struct kw_table_options kw_proxy_table_options(const struct kw_proxy *proxy)
 		.hash_seed = random_bits(),
 		.cpu_ns = kw_cpu_ns,
 		.same_value = kw_source_same_value,
+		.functions = kw_config_bool(config, "source.functions"),
 	};
 }
 
@@ -258,6 +259,7 @@ static int make_source(struct kw_proxy *proxy, struct kw_error *error)
 			(uint32_t)kw_config_integer(config, "source.fresh_interval_ms"),
 		.canary_key = kw_config_text(config, "source.canary_key"),
 		.cursor_name = kw_config_text(config, "source.cursor_name"),
+		.functions = kw_config_bool(config, "source.functions"),
 		.mandate = proxy->mandate.by == KW_MANDATE_BY_NONE ? NULL : &proxy->mandate,
 		.follow_scheme = strcmp(address, "redis://") == 0    ? "tcp://"
 				 : strcmp(address, "rediss://") == 0 ? address

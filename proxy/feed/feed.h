@@ -179,6 +179,11 @@ struct kw_feed_handlers {
 	 * wait.
 	 */
 	bool (*may_write)(void *arg);
+	/*
+	 * The server carried out a command that changes function libraries, or counted one. An
+	 * examination is over after what it found of them was told.
+	 */
+	void (*functions)(void *arg);
 	void *arg;
 };
 

@@ -45,6 +45,9 @@ const struct kw_wanted kw_notify_set_permission = {
 	{"CONFIG", "SET", "notify-keyspace-events", "AE"}, KW_WANTED_ASKED, "+config|set",
 	"to set notify-keyspace-events"};
 
+const struct kw_wanted kw_functions_permission = {{"FUNCTION", "DUMP"}, KW_WANTED_ASKED,
+	"+function|dump", "to carry function libraries (source.functions)"};
+
 size_t kw_notify_permissions(enum kw_source_flags flags, const struct kw_wanted **first)
 {
 	const size_t count = sizeof for_notifications / sizeof *for_notifications;

@@ -15,4 +15,7 @@ size_t kw_read_permissions(const struct kw_wanted **first);
 /* What source.flags=set needs besides, if flags are missing. */
 extern const struct kw_wanted kw_notify_set_permission;
 
+/* What source.functions=true needs besides. Without it functions are not carried, and keys are. */
+extern const struct kw_wanted kw_functions_permission;
+
 #endif

@@ -16,6 +16,12 @@ void kw_source_reconcile(struct kw_source *source, const char *why)
 
 int kw_source_approve(struct kw_source *source, char finding[KW_ERROR_TEXT], struct kw_error *error)
 {
+	if (!kw_sweep_is_held(&source->sweep) &&
+		kw_source_functions_approve(&source->functions, finding)) {
+		source->approvals++;
+		kw_turn_wake(&source->turn);
+		return KW_OK;
+	}
 	if (!kw_sweep_approve(&source->sweep))
 		return kw_error_set(error, KW_E_STATE,
 			"nothing waits for approval: the state is %s",
@@ -98,6 +104,11 @@ void kw_source_set_primary_share(struct kw_source *source, double share)
 void kw_source_pace(const struct kw_source *source, struct kw_pace_report *report)
 {
 	kw_pace_report(&source->pacing.pace, report);
+}
+
+void kw_source_functions(const struct kw_source *source, struct kw_source_functions_report *report)
+{
+	kw_source_functions_report(&source->functions, report);
 }
 
 struct kw_stages *kw_source_stages(struct kw_source *source)

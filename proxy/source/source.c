@@ -151,6 +151,7 @@ static uint64_t next_turn_us(struct kw_source *source, uint64_t now_us)
 	uint64_t next_us = kw_fetch_ready_us(source->fetch, now_us);
 
 	next_us = earliest(next_us, kw_sweep_ready_us(&source->sweep, now_us));
+	next_us = earliest(next_us, kw_source_functions_ready_us(&source->functions));
 	next_us = earliest(next_us, source->unreadable.retry_us);
 	next_us = earliest(next_us, idle_turn_us(source, now_us));
 	return earliest(next_us, kw_store_ready_us(&source->store));
@@ -187,6 +188,16 @@ static void ask_order(struct kw_source *source)
 	kw_order_asked(order);
 }
 
+/* A ticket goes on when the libraries that its examination told of are in the table. */
+static void read_functions(struct kw_source *source, uint64_t now_us)
+{
+	kw_source_functions_turn(&source->functions, now_us);
+	if (!kw_ticket_is_reading(&source->ticket) || kw_source_functions_owes(&source->functions))
+		return;
+	kw_ticket_examined(&source->ticket);
+	kw_source_ask_barrier(source);
+}
+
 static void work(struct kw_source *source, uint64_t now_us)
 {
 	bool was_held;
@@ -204,6 +215,7 @@ static void work(struct kw_source *source, uint64_t now_us)
 	kw_sweep_turn(&source->sweep, now_us);
 	if (!was_held && kw_sweep_is_held(&source->sweep))
 		kw_feed_look(source->feed); /* flushes that are counted later explain nothing */
+	read_functions(source, now_us);
 	ask_order(source);
 	kw_fetch_pump(source->fetch, now_us);
 	if (kw_fresh_turn(&source->fresh)) {
@@ -385,6 +397,8 @@ static void init_parts(struct kw_source *source, uv_loop_t *loop)
 	make_feed(source, loop, seed);
 	kw_fresh_init(&source->fresh, source->dirty, source->feed);
 	kw_ticket_init(&source->ticket);
+	kw_source_functions_init(&source->functions, source->options.functions, &source->link.data,
+		source->table, source->options.redis.username);
 	kw_trace_init(&source->trace, seed, kw_clock_us());
 	kw_turn_init(&source->turn, loop, on_turn, source);
 	kw_source_pauses_init(source);

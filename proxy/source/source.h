@@ -77,6 +77,7 @@ struct kw_source_options {
 	const char *name;        /* of the proxy: published with the history of the data; "": "_" */
 	const char *canary_key;  /* written to prove the flags (beat.h); copied; NULL: none */
 	const char *cursor_name; /* apply.cursor_name of agents: never replicated onward; copied */
+	bool functions;          /* read the function libraries, too; the table was made for them */
 };
 
 /* Counts since the start; each finding that led to a reconcile has its counter. */
@@ -105,6 +106,14 @@ struct kw_source_stats {
 	const char *feed_why;         /* why auto has chosen it; "" otherwise */
 };
 
+/* The function libraries (functions.h): what an operator is shown. */
+struct kw_source_functions_report {
+	const char *state; /* "off", "unknown", "carried", "held", … */
+	uint64_t libraries, bytes, version, changes;
+	bool held; /* what the table has waits for approval to go */
+	const char *why;
+};
+
 struct kw_source_handlers {
 	/* State (as in the superblock) or reason changed. reason: a sentence, or "". */
 	void (*state)(void *arg, enum kw_source_state state, const char *reason);
@@ -123,8 +132,9 @@ void kw_source_start(struct kw_source *source);
 void kw_source_reconcile(struct kw_source *source, const char *why);
 
 /*
- * The keys that the brake holds back may be deleted: for this finding alone. finding: what was
- * approved, as a sentence. KW_E_STATE: nothing is held.
+ * The keys that the brake holds back may be deleted: for this finding alone. If none are, the
+ * function libraries that are held may go. finding: what was approved, as a sentence. KW_E_STATE:
+ * nothing is held.
  */
 int kw_source_approve(
 	struct kw_source *source, char finding[KW_ERROR_TEXT], struct kw_error *error);
@@ -162,6 +172,8 @@ void kw_source_set_max_missing(struct kw_source *source, double share);
 /* 0 to 1; 1: no limit. */
 void kw_source_set_primary_share(struct kw_source *source, double share);
 void kw_source_pace(const struct kw_source *source, struct kw_pace_report *report);
+
+void kw_source_functions(const struct kw_source *source, struct kw_source_functions_report *report);
 
 /*
  * For same_value of the table's options: a string that was stored as the stream told it, and that

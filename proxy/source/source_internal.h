@@ -15,6 +15,7 @@
 #include "source/doubts.h"
 #include "source/fence.h"
 #include "source/fresh.h"
+#include "source/functions.h"
 #include "source/history.h"
 #include "source/late.h"
 #include "source/link.h"
@@ -57,6 +58,7 @@ struct kw_source {
 	struct kw_sweep sweep;
 	struct kw_fresh fresh;
 	struct kw_ticket ticket;
+	struct kw_source_functions functions;
 	struct kw_pacing pacing;
 	struct kw_trace trace;
 	uv_timer_t timers[KW_SOURCE_TIMERS];

@@ -18,7 +18,8 @@ static bool holds(const void *owner, int state)
 static const struct kw_sm_state states[] = {
 	[KW_TICKET_IDLE] = {"idle", KW_SM_TO(KW_TICKET_ANNOUNCED), KW_SM_INITIAL},
 	[KW_TICKET_ANNOUNCED] = {"announced", KW_SM_TO(KW_TICKET_EXAMINING) | RESET},
-	[KW_TICKET_EXAMINING] = {"examining", KW_SM_TO(KW_TICKET_EXAMINED) | RESET},
+	[KW_TICKET_EXAMINING] = {"examining", KW_SM_TO(KW_TICKET_READING) | RESET},
+	[KW_TICKET_READING] = {"reading functions", KW_SM_TO(KW_TICKET_EXAMINED) | RESET},
 	[KW_TICKET_EXAMINED] = {"examined", KW_SM_TO(KW_TICKET_COVERED) | RESET},
 	[KW_TICKET_COVERED] = {"covered", KW_SM_TO(KW_TICKET_EXAMINED) | RESET},
 };
@@ -58,9 +59,15 @@ bool kw_ticket_examine(struct kw_ticket *ticket)
 	return true;
 }
 
-void kw_ticket_examined(struct kw_ticket *ticket)
+void kw_ticket_told(struct kw_ticket *ticket)
 {
 	assert(ticket->sm.state == KW_TICKET_EXAMINING);
+	kw_sm_move(&ticket->sm, KW_TICKET_READING, "");
+}
+
+void kw_ticket_examined(struct kw_ticket *ticket)
+{
+	assert(kw_ticket_is_reading(ticket));
 	kw_sm_move(&ticket->sm, KW_TICKET_EXAMINED, "");
 }
 

@@ -2,15 +2,15 @@
  * Tickets: numbered barriers that cover silent commands, too. `keywakectl wait` draws one. When it
  * has passed, all that the primary did before it was drawn is in the table. No clock takes part.
  *
- *   ┌──────┐ wanted ┌───────────┐ published ┌───────────┐ told ┌──────────┐
- *   │ IDLE │───────▶│ ANNOUNCED │──────────▶│ EXAMINING │─────▶│ EXAMINED │
- *   └──────┘        └───────────┘           └───────────┘      └──────────┘
- *      ▲                                    the feed looks at    │      ▲ a doubt
- *      │                                    silent commands      ▼      │ came up
- *      │                barrier passed                         ┌─────────┐
- *      └───────────────────────────────────────────────────────│ COVERED │
- *                                                              └─────────┘
- *                                      a freshness barrier was asked for: fresh.h
+ *   ┌──────┐ wanted ┌───────────┐ published ┌───────────┐ told ┌─────────┐ read ┌──────────┐
+ *   │ IDLE │───────▶│ ANNOUNCED │──────────▶│ EXAMINING │─────▶│ READING │─────▶│ EXAMINED │
+ *   └──────┘        └───────────┘           └───────────┘      └─────────┘      └──────────┘
+ *      ▲                                    the feed looks at  function            │     ▲ a doubt
+ *      │                                    silent commands    libraries           ▼     │ came up
+ *      │                barrier passed                                           ┌─────────┐
+ *      └─────────────────────────────────────────────────────────────────────────│ COVERED │
+ *                                                                                └─────────┘
+ *                                                        a freshness barrier was asked for: fresh.h
  *
  * The number is in the superblock: layout.h says how it counts, and what a reader concludes. It is
  * published as begun before the feed is asked. So a reader that sees it at rest knows that the next
@@ -30,6 +30,7 @@ enum kw_ticket_state {
 	KW_TICKET_IDLE,
 	KW_TICKET_ANNOUNCED,
 	KW_TICKET_EXAMINING,
+	KW_TICKET_READING,
 	KW_TICKET_EXAMINED,
 	KW_TICKET_COVERED,
 };
@@ -54,8 +55,16 @@ bool kw_ticket_announce(struct kw_ticket *ticket, uint16_t wanted);
 /* The number is published. False: the feed stopped meanwhile. */
 bool kw_ticket_examine(struct kw_ticket *ticket);
 
-/* The feed told all that silent commands did. */
+/* The feed told all that silent commands did; and the function libraries that it told of are read.
+ */
+void kw_ticket_told(struct kw_ticket *ticket);
 void kw_ticket_examined(struct kw_ticket *ticket);
+
+/* Must function libraries be read before it goes on? */
+static inline bool kw_ticket_is_reading(const struct kw_ticket *ticket)
+{
+	return ticket->sm.state == KW_TICKET_READING;
+}
 
 /* A freshness barrier was asked for; doubt came up, so it proves nothing. */
 void kw_ticket_asked(struct kw_ticket *ticket);

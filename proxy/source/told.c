@@ -28,8 +28,10 @@ void kw_source_doubt(
 	}
 	kw_turn_want(&source->turn);
 	kw_source_settle(source);
-	if (cause == KW_DOUBT_IDENTITY || cause == KW_DOUBT_LOADED)
+	if (cause == KW_DOUBT_IDENTITY || cause == KW_DOUBT_LOADED) {
 		kw_dirty_stale(source->dirty, databases);
+		kw_source_functions_doubt(&source->functions);
+	}
 	if (cause == KW_DOUBT_IDENTITY) {
 		kw_sweep_forget_explanations(&source->sweep);
 		kw_source_tell_table(source); /* whose data come now, before the first of them */
@@ -107,6 +109,7 @@ void kw_source_link_came_up(void *arg, enum kw_feed_server server)
 	} else if (server == KW_FEED_FLUSHED_SERVER) {
 		kw_sweep_explain(&source->sweep, NULL);
 	}
+	kw_source_functions_up(&source->functions, server, identity);
 	kw_pace_forget(&source->pacing.pace);
 	kw_log_info("source", "following %s: %s %d.%d.%d, role %s", source->options.redis.address,
 		identity->valkey ? "Valkey" : "Redis", identity->major, identity->minor,
@@ -129,6 +132,7 @@ void kw_source_link_went_down(void *arg)
 	source->chain = KW_CHAIN_WHOLE;
 	source->unmended |= kw_sweep_is_mending(&source->sweep);
 	kw_sweep_stop(&source->sweep);
+	kw_source_functions_down(&source->functions);
 	kw_fresh_reset(&source->fresh);
 	kw_ticket_reset(&source->ticket);
 	kw_trace_forget(&source->trace);
@@ -251,8 +255,15 @@ static void feed_examined(void *arg)
 {
 	struct kw_source *source = arg;
 
-	kw_ticket_examined(&source->ticket);
-	kw_source_ask_barrier(source);
+	kw_ticket_told(&source->ticket);
+	kw_turn_want(&source->turn);
+}
+
+static void feed_functions(void *arg)
+{
+	struct kw_source *source = arg;
+
+	kw_source_functions_told(&source->functions);
 	kw_turn_want(&source->turn);
 }
 
@@ -333,5 +344,5 @@ struct kw_feed_handlers kw_source_hears_feed(struct kw_source *source)
 	return (struct kw_feed_handlers){feed_ready, feed_dirty, feed_value, feed_flushed,
 		kw_source_doubt, feed_passed, feed_examined, feed_ordered, feed_lost, feed_stopped,
 		feed_wants_turn, feed_asks_held, feed_asks_explained, feed_asks_mends,
-		feed_explains, feed_asks_lacked, feed_asks_may_write, source};
+		feed_explains, feed_asks_lacked, feed_asks_may_write, feed_functions, source};
 }

@@ -61,7 +61,7 @@ void kw_table_forget_functions(struct kw_table *table)
 		name(table, &none);
 }
 
-int kw_functions_adopt(struct kw_table *table, struct kw_error *error)
+int kw_table_adopt_functions(struct kw_table *table, struct kw_error *error)
 {
 	const struct kw_history_functions *functions = &table->history.functions;
 

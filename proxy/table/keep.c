@@ -102,7 +102,8 @@ static int check_terms(const struct kw_keep_seal *seal, const struct kw_table_op
 			"set)");
 	if (terms->scope != seal->scope)
 		return kw_error_set(error, KW_E_CONFIG,
-			"source.databases, source.cursor_name or source.canary_key was changed");
+			"source.databases, source.cursor_name, source.canary_key or "
+			"source.functions was changed");
 	return KW_OK;
 }
 
@@ -173,7 +174,7 @@ static int take_facts(
 	code = kw_history_parse(
 		(const struct kw_history_record *)(table->memory.base + KW_HISTORY_OFFSET),
 		superblock->history_checksum, &table->history, error);
-	return code ? code : kw_functions_adopt(table, error);
+	return code ? code : kw_table_adopt_functions(table, error);
 }
 
 static int adopt(struct kw_table *table, const struct kw_keep_seal *seal, struct kw_error *error)

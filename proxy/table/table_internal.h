@@ -116,7 +116,7 @@ uint64_t kw_directory_offset(const struct kw_table *table, uint64_t publication)
 void kw_publish_barrier(void);
 
 /* functions.c: the history names a set. Is it where this table has it, and whole? KW_E_CORRUPT. */
-int kw_functions_adopt(struct kw_table *table, struct kw_error *error);
+int kw_table_adopt_functions(struct kw_table *table, struct kw_error *error);
 
 /* rebuild.c */
 

@@ -452,6 +452,13 @@ static void stir(void *arg, enum kw_silent_kind kind)
 	want_turn(notify);
 }
 
+static void functions_changed(void *arg)
+{
+	struct notify *notify = arg;
+
+	notify->handlers.functions(notify->handlers.arg);
+}
+
 /* The proof of the flags. */
 
 static bool may_write(void *arg)
@@ -701,7 +708,7 @@ struct kw_feed *kw_notify_new(
 {
 	struct notify *notify = kw_zalloc(sizeof *notify);
 	const struct kw_watch_handlers watch = {
-		welcome, watch_doubts, stir, looked, events_heard, notify};
+		welcome, watch_doubts, stir, functions_changed, looked, events_heard, notify};
 	const struct kw_prover_handlers prover = {
 		may_write, proof_asks_events, flags_lacking, part_closed, notify};
 

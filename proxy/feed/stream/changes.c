@@ -256,7 +256,8 @@ void kw_changes_tell(struct kw_changes *changes, const struct kw_repl_effect *ef
 		tell_swap(changes, effect);
 		break;
 	case KW_REPL_FUNCTIONS:
-		break; /* libraries are not in the table */
+		changes->handlers->functions(changes->handlers->arg);
+		break;
 	case KW_REPL_DOUBT:
 		tell_unknown(changes, effect);
 		break;

@@ -8,7 +8,7 @@
  *   FLUSH     flushed.h finds out whether the database is empty, or which one is
  *   SWAP      a doubt of both databases
  *   DOUBT     a doubt of the database
- *   FUNCTIONS nothing: libraries are not in the table
+ *   FUNCTIONS told as such: the libraries are read whole
  *
  * An expiry is asked for with the value if the effect may have set one. Otherwise the table knows
  * whether the key has one.

@@ -363,6 +363,11 @@ static void stir(void *arg, enum kw_silent_kind kind)
 	/* The stream tells what such commands do. */
 }
 
+static void functions_changed(void *arg)
+{
+	/* The same. */
+}
+
 static void looked(void *arg)
 {
 	struct stream *stream = arg;
@@ -524,7 +529,7 @@ struct kw_feed *kw_stream_feed_new(
 {
 	struct stream *stream = kw_zalloc(sizeof *stream);
 	const struct kw_watch_handlers watch = {
-		welcome, watch_doubts, stir, looked, events_heard, stream};
+		welcome, watch_doubts, stir, functions_changed, looked, events_heard, stream};
 	const struct kw_replication_handlers replication = {
 		attached, take_batch, moved, ack_asked, replication_lost, closed, stream};
 

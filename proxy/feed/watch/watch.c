@@ -18,10 +18,10 @@
 
 #define TIME_EVERY_US UINT64_C(60000000)
 
-/* Commands that change what is no key, which counts as a change all the same. */
-static const char *const other_changes[] = {
+/* They change what is no key, which counts as a change all the same. */
+static const char *const function_changes[] = {
 	"function|load", "function|delete", "function|flush", "function|restore"};
-#define OTHER_CHANGES (sizeof other_changes / sizeof *other_changes)
+#define FUNCTION_CHANGES (sizeof function_changes / sizeof *function_changes)
 
 /* After changes without events were found, the server is not asked again for so long … */
 #define DEAF_PAUSE_US UINT64_C(60000000)
@@ -41,15 +41,16 @@ struct kw_watch {
 	struct kw_takers takers;
 	uint64_t infos_asked; /* the data connection's count before the look under way */
 	struct kw_conf conf;
-	uint32_t owed;           /* answers that end the look under way */
-	struct kw_deaf deaf;     /* source.flags=trust */
-	uint64_t events_asked;   /* heard before the look under way */
-	uint64_t other_changes;  /* calls, at the last look */
-	uint64_t deaf_us;        /* when changes without events were found; 0: they were not … */
-	uint64_t deaf_config;    /* … and CONFIG SETs counted then */
-	kw_flag_classes lacking; /* … of which classes, if that is known */
-	uint64_t config_calls;   /* CONFIG SETs counted by the last look */
-	uint64_t time_us;        /* when the clocks were last compared */
+	uint32_t owed;             /* answers that end the look under way */
+	struct kw_deaf deaf;       /* source.flags=trust */
+	uint64_t events_asked;     /* heard before the look under way */
+	uint64_t other_changes;    /* calls, at the last look */
+	uint64_t function_changes; /* the same, of functions alone */
+	uint64_t deaf_us;          /* when changes without events were found; 0: they were not … */
+	uint64_t deaf_config;      /* … and CONFIG SETs counted then */
+	kw_flag_classes lacking;   /* … of which classes, if that is known */
+	uint64_t config_calls;     /* CONFIG SETs counted by the last look */
+	uint64_t time_us;          /* when the clocks were last compared */
 	uint64_t asked_wall_us;
 	uint64_t busy_times; /* of the data connection, when the time was asked for */
 	int64_t skew_us;
@@ -270,6 +271,25 @@ void kw_watch_flushes_told(struct kw_watch *watch)
 	kw_takers_told(&watch->takers);
 }
 
+static uint64_t function_calls(struct kw_slice info)
+{
+	uint64_t calls = 0;
+
+	for (size_t i = 0; i < FUNCTION_CHANGES; i++)
+		calls += kw_info_calls(info, function_changes[i]);
+	return calls;
+}
+
+/* anew: the counters were wiped, so they can hide a call. */
+static void look_at_functions(struct kw_watch *watch, struct kw_slice info, bool anew)
+{
+	uint64_t calls = function_calls(info), before = watch->function_changes;
+
+	watch->function_changes = calls;
+	if (!is_greeting(watch) && (anew || calls != before))
+		watch->handlers.functions(watch->handlers.arg);
+}
+
 /* Each look after the first of a connection tells what was called, or might have been. */
 static void tell_calls(struct kw_watch *watch, const struct kw_calls_found *found)
 {
@@ -294,16 +314,16 @@ static bool look_at_calls(struct kw_watch *watch, struct kw_slice info)
 	if (!found.first)
 		tell_calls(watch, &found);
 	look_at_settings(watch, info, found.first || found.reset);
+	look_at_functions(watch, info, found.reset);
 	return found.first || found.reset || found.any;
 }
 
 /* Silent changes were made, or might have been: those of databases, functions and flushes. */
 static bool any_other_change(struct kw_watch *watch, struct kw_slice info)
 {
-	uint64_t calls = kw_takers_calls(info), before = watch->other_changes;
+	uint64_t calls = kw_takers_calls(info) + function_calls(info);
+	uint64_t before = watch->other_changes;
 
-	for (size_t i = 0; i < OTHER_CHANGES; i++)
-		calls += kw_info_calls(info, other_changes[i]);
 	watch->other_changes = calls;
 	return calls != before;
 }

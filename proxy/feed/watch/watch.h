@@ -28,6 +28,8 @@ struct kw_watch_handlers {
 	void (*doubt)(void *arg, enum kw_doubt cause, const char *why);
 	/* Keys of this kind might have changed. */
 	void (*stir)(void *arg, enum kw_silent_kind kind);
+	/* A command that changes function libraries was called, or might have been. */
+	void (*functions)(void *arg);
 	/* A look is over, and all that it found was told. Not the first of a connection. */
 	void (*looked)(void *arg);
 	/* A question: events of changes that were heard, ever. */

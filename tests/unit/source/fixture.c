@@ -281,6 +281,7 @@ static void make_table(struct test *test, uint64_t bytes)
 		.epoch = 7,
 		.hash_seed = 11,
 		.same_value = kw_source_same_value,
+		.functions = test->options.functions,
 	};
 	struct kw_error error = {0};
 
@@ -293,6 +294,17 @@ static void make_table(struct test *test, uint64_t bytes)
 	test->table = kw_table_new(&options, &memory, kw_clock_us(), &error);
 	if (!test->table)
 		fail_msg("table: %s", error.text);
+}
+
+void test_carry_functions(struct test *test)
+{
+	struct kw_table_stats stats;
+
+	kw_table_stats(test->table, &stats);
+	kw_table_free(test->table);
+	munmap(test->memory, test->reserve_bytes);
+	test->options.functions = true;
+	make_table(test, stats.capacity_bytes);
 }
 
 void test_begin(struct test *test, const char *server_words, uint64_t table_bytes)

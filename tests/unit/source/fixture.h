@@ -57,6 +57,8 @@ struct test {
 /* The server, the loop, the table and the client; options are there to be changed before
  * test_follow. */
 void test_begin(struct test *test, const char *server_words, uint64_t table_bytes);
+/* The table and the source carry function libraries. Before test_follow. */
+void test_carry_functions(struct test *test);
 void test_follow(struct test *test);
 void test_end(struct test *test);
 

@@ -23,13 +23,15 @@ static char path[64];
 static pthread_t thread;
 static const char *server_section;
 static int infos;
+static int function_calls; /* as the server counts them */
+static bool wiped;         /* CONFIG RESETSTAT was called just now */
 
 static uv_loop_t loop;
 static struct kw_data_connection data;
 static struct kw_watch *watch;
 static bool closed;
 static char failure[KW_ERROR_TEXT];
-static int welcomes, doubts, looked;
+static int welcomes, doubts, looked, functions_told;
 static enum kw_feed_server welcomed;
 
 static void send_bulk(FILE *to, const char *text)
@@ -39,10 +41,12 @@ static void send_bulk(FILE *to, const char *text)
 
 static void answer_info(FILE *to, const char *section)
 {
-	char counters[64];
+	char counters[160];
 
 	infos++;
-	snprintf(counters, sizeof counters, "cmdstat_info:calls=%d,usec=1\r\n", infos);
+	snprintf(counters, sizeof counters,
+		"cmdstat_info:calls=%d,usec=1\r\ncmdstat_function|load:calls=%d,usec=1\r\n",
+		wiped ? 1 : infos, function_calls);
 	if (strcmp(section, "commandstats") == 0)
 		send_bulk(to, counters);
 	else
@@ -110,6 +114,11 @@ static void on_stir(void *arg, enum kw_silent_kind kind)
 {
 }
 
+static void on_functions(void *arg)
+{
+	functions_told++;
+}
+
 static void on_looked(void *arg)
 {
 	looked++;
@@ -158,7 +167,7 @@ static void hang_up(void)
 static int begin(void **state)
 {
 	const struct kw_watch_handlers handlers = {
-		on_welcome, on_doubt, on_stir, on_looked, events_heard, NULL};
+		on_welcome, on_doubt, on_stir, on_functions, on_looked, events_heard, NULL};
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 
 	snprintf(path, sizeof path, "/tmp/kw-test-watch-%d", getpid());
@@ -171,7 +180,7 @@ static int begin(void **state)
 	uv_loop_init(&loop);
 	data = (struct kw_data_connection){.failed = on_failed};
 	watch = kw_watch_new(&data, KW_SOURCE_FLAGS_SET, &handlers);
-	welcomes = doubts = 0;
+	welcomes = doubts = functions_told = 0;
 	failure[0] = '\0';
 	return 0;
 }
@@ -209,12 +218,40 @@ static void another_history_is_seen_without_a_run_id(void **state)
 	assert_int_equal(welcomed, KW_FEED_ANOTHER_SERVER);
 }
 
+static int told_by_a_look(void)
+{
+	int before = functions_told;
+
+	kw_watch_look(watch);
+	run_look();
+	assert_string_equal(failure, "");
+	return functions_told - before;
+}
+
+/* Function libraries are changed without an event. The count tells it, also if it began anew. */
+static void commands_that_change_functions_are_told(void **state)
+{
+	function_calls = 3;
+	connect_to("redis_version:7.2.0\r\nrole:master\r\n");
+	assert_int_equal(functions_told, 0); /* the source asks after each connection anyway */
+	assert_int_equal(told_by_a_look(), 0);
+	function_calls = 5;
+	assert_int_equal(told_by_a_look(), 1);
+	assert_int_equal(told_by_a_look(), 0);
+	wiped = true; /* CONFIG RESETSTAT, and as many calls as before since then */
+	assert_int_equal(told_by_a_look(), 1);
+	wiped = false;
+	infos = 1;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_server_without_a_run_id_is_followed, begin, end),
 		cmocka_unit_test_setup_teardown(
 			another_history_is_seen_without_a_run_id, begin, end),
+		cmocka_unit_test_setup_teardown(
+			commands_that_change_functions_are_told, begin, end),
 	};
 
 	signal(SIGPIPE, SIG_IGN); /* the server answers one who is gone */
