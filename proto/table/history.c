@@ -67,6 +67,7 @@ void kw_history_record_make(struct kw_history_record *record, const struct kw_hi
 		.functions_offset = history->functions.offset,
 		.functions_bytes = history->functions.bytes,
 		.functions_checksum = history->functions.checksum,
+		.functions_origin = (uint16_t)history->functions.origin,
 		.server = {history->server.fork, history->server.major, history->server.minor,
 			history->server.patch},
 	};
@@ -111,11 +112,13 @@ static bool has_functions(const struct kw_history *history)
 	const struct kw_history_functions *functions = &history->functions;
 
 	if (functions->version == 0)
-		return functions->offset == 0 && functions->bytes == 0 && functions->checksum == 0;
+		return functions->offset == 0 && functions->bytes == 0 &&
+		       functions->checksum == 0 && functions->origin == KW_FUNCTIONS_FOUND;
 	return functions->bytes > 0 && functions->bytes <= KW_FUNCTIONS_BYTES &&
 	       functions->offset > KW_DIRECTORY_OFFSET &&
 	       functions->offset % KW_RECORD_ALIGN == 0 &&
-	       functions->offset <= UINT64_MAX - KW_FUNCTIONS_BYTES;
+	       functions->offset <= UINT64_MAX - KW_FUNCTIONS_BYTES &&
+	       functions->origin <= KW_FUNCTIONS_TOLD;
 }
 
 bool kw_history_functions_hold(const struct kw_history_functions *functions, const void *bytes)
@@ -140,7 +143,8 @@ int kw_history_parse(const struct kw_history_record *record, uint32_t checksum,
 		.lease_ms = record->lease_ms,
 		.looked = {record->looked_version, record->looked_offset},
 		.functions = {record->functions_version, record->functions_offset,
-			record->functions_bytes, record->functions_checksum},
+			record->functions_bytes, record->functions_checksum,
+			(enum kw_functions_origin)record->functions_origin},
 	};
 
 	kw_history_seal(&whole);

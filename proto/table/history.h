@@ -62,12 +62,19 @@ enum kw_mandate_state {
 	KW_MANDATE_ELSEWHERE, /* another server is the primary */
 };
 
+/* What does it mean that a set of function libraries is empty? */
+enum kw_functions_origin {
+	KW_FUNCTIONS_FOUND, /* the server was found so: it can have lost them */
+	KW_FUNCTIONS_TOLD,  /* a command took the last of them */
+};
+
 /* A set of function libraries in the memory file. All of it is 0: the table carries none. */
 struct kw_history_functions {
 	uint64_t version; /* counts the sets of this epoch */
 	uint64_t offset;
 	uint32_t bytes;    /* 1 to KW_FUNCTIONS_BYTES */
 	uint32_t checksum; /* CRC32C of the bytes */
+	enum kw_functions_origin origin;
 };
 
 /* What the primary is, for those who answer in its place. No reader judges by it whose data these
@@ -116,7 +123,8 @@ struct kw_history_record {
 	uint64_t domain;
 	uint16_t mandate; /* enum kw_mandate_state */
 	uint16_t lease_ms;
-	uint8_t reserved2[4];
+	uint16_t functions_origin; /* enum kw_functions_origin; belongs to the last four */
+	uint8_t reserved2[2];
 	uint64_t looked_version; /* this and what follows: zeros, too, in one of before */
 	uint64_t looked_offset;
 	uint64_t functions_version; /* this and what follows: zeros, too, in one of before */
@@ -153,7 +161,8 @@ bool kw_history_functions_hold(const struct kw_history_functions *functions, con
 static inline bool kw_history_functions_equal(
 	const struct kw_history_functions *a, const struct kw_history_functions *b)
 {
-	return a->version == b->version && a->bytes == b->bytes && a->checksum == b->checksum;
+	return a->version == b->version && a->bytes == b->bytes && a->checksum == b->checksum &&
+	       a->origin == b->origin;
 }
 
 /* Whose data: the same history, told by the same proxy; whatever the server and its mandate are. */

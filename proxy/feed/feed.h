@@ -104,6 +104,12 @@ enum kw_feed_value_kind {
 	KW_FEED_COPY,    /* it has the value and the expiry of the key `from` */
 };
 
+/* What a command did to function libraries. */
+enum kw_feed_functions {
+	KW_FEED_FUNCTIONS_CHANGED, /* one was loaded; or one may have been */
+	KW_FEED_FUNCTIONS_TAKEN,   /* DELETE, FLUSH or RESTORE: libraries can be gone by it */
+};
+
 struct kw_feed_value {
 	enum kw_feed_value_kind kind;
 	uint32_t database;
@@ -183,7 +189,7 @@ struct kw_feed_handlers {
 	 * The server carried out a command that changes function libraries, or counted one. An
 	 * examination is over after what it found of them was told.
 	 */
-	void (*functions)(void *arg);
+	void (*functions)(void *arg, enum kw_feed_functions what);
 	void *arg;
 };
 

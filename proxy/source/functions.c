@@ -87,7 +87,9 @@ static void publish(struct kw_source_functions *functions, const struct kw_libra
 		drop(functions, KW_FUNCTIONS_UNFIT, why);
 	} else {
 		kw_table_set_functions(functions->table,
-			kw_slice(kw_buffer_bytes(&bytes), kw_buffer_length(&bytes)));
+			kw_slice(kw_buffer_bytes(&bytes), kw_buffer_length(&bytes)),
+			functions->loss == KW_FUNCTIONS_LOSS_EXPLAINED ? KW_FUNCTIONS_TOLD
+								       : KW_FUNCTIONS_FOUND);
 		functions->changes +=
 			kw_table_history(functions->table)->functions.version != version;
 		functions->libraries = set->count;
@@ -196,9 +198,9 @@ void kw_source_functions_down(struct kw_source_functions *functions)
 	functions->server = NULL;
 }
 
-void kw_source_functions_told(struct kw_source_functions *functions)
+void kw_source_functions_told(struct kw_source_functions *functions, enum kw_feed_functions what)
 {
-	if (functions->server)
+	if (functions->server && what == KW_FEED_FUNCTIONS_TAKEN)
 		functions->loss = KW_FUNCTIONS_LOSS_EXPLAINED;
 	want(functions);
 }

@@ -15,8 +15,9 @@
  *
  * A server that has no library at all, though the table has some, can have lost them: it was killed
  * and came back empty, say. Its functions then stay in the table (HELD), as keys do (brake.h),
- * unless it is known that a command took them: the feed told of one, or the server had libraries
- * before in this run and history. A set with any library is believed.
+ * unless it is known that a command took them: the feed told of one that can, or the server had
+ * libraries before in this run and history. A set with any library is believed. A server that never
+ * had any has an empty set that was only found so: agents do not delete by it.
  *
  * Keys are not affected by anything that happens here. The caller owns the struct. Loop thread
  * only.
@@ -91,7 +92,7 @@ void kw_source_functions_up(struct kw_source_functions *functions, enum kw_feed_
 void kw_source_functions_down(struct kw_source_functions *functions);
 
 /* The feed told of a command that changes libraries. */
-void kw_source_functions_told(struct kw_source_functions *functions);
+void kw_source_functions_told(struct kw_source_functions *functions, enum kw_feed_functions what);
 
 /* The server has another data set now, or another history: what it had before explains nothing. */
 void kw_source_functions_doubt(struct kw_source_functions *functions);

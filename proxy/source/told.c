@@ -259,11 +259,11 @@ static void feed_examined(void *arg)
 	kw_turn_want(&source->turn);
 }
 
-static void feed_functions(void *arg)
+static void feed_functions(void *arg, enum kw_feed_functions what)
 {
 	struct kw_source *source = arg;
 
-	kw_source_functions_told(&source->functions);
+	kw_source_functions_told(&source->functions, what);
 	kw_turn_want(&source->turn);
 }
 

@@ -472,7 +472,10 @@ static bool mean_swap(const struct meaning *meaning)
 
 static bool mean_functions(const struct meaning *meaning)
 {
-	meaning->fn(meaning->arg, &(struct kw_repl_effect){.kind = KW_REPL_FUNCTIONS,
+	bool loaded = has_words(meaning, 2) && word_is(meaning, 1, "LOAD");
+
+	meaning->fn(meaning->arg, &(struct kw_repl_effect){.kind = loaded ? KW_REPL_FUNCTIONS
+									  : KW_REPL_FUNCTIONS_TAKEN,
 					  .expiry = KW_REPL_EXPIRES_AS_BEFORE,
 					  .database = meaning->database});
 	return true;

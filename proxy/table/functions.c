@@ -38,13 +38,15 @@ static void name(struct kw_table *table, const struct kw_history_functions *func
 	table->history_stale = true;
 }
 
-void kw_table_set_functions(struct kw_table *table, struct kw_slice bytes)
+void kw_table_set_functions(
+	struct kw_table *table, struct kw_slice bytes, enum kw_functions_origin origin)
 {
-	struct kw_history_functions next = {.bytes = (uint32_t)bytes.length};
+	struct kw_history_functions next = {.bytes = (uint32_t)bytes.length, .origin = origin};
 
 	assert(table->functions_offset > 0 && table->history.standing != KW_HISTORY_NONE);
 	assert(bytes.length > 0 && bytes.length <= KW_FUNCTIONS_BYTES);
-	if (kw_slice_equal(bytes, kw_table_functions(table)))
+	if (kw_slice_equal(bytes, kw_table_functions(table)) &&
+		origin == table->history.functions.origin)
 		return;
 	next.version = ++table->functions_given;
 	next.offset = spare_area(table);

@@ -179,10 +179,11 @@ const struct kw_history *kw_table_history(const struct kw_table *table);
 
 /*
  * The function libraries of the primary are these bytes from now on: 1 to KW_FUNCTIONS_BYTES, of a
- * table that carries functions. Nothing happens if the table has just these. Records are not judged
- * by them, so they go on in the segment in which they are.
+ * table that carries functions. Nothing happens if the table has just these, of this origin.
+ * Records are not judged by them, so they go on in the segment in which they are.
  */
-void kw_table_set_functions(struct kw_table *table, struct kw_slice bytes);
+void kw_table_set_functions(
+	struct kw_table *table, struct kw_slice bytes, enum kw_functions_origin origin);
 /* They are not known any more, or too large: readers are told of none. */
 void kw_table_forget_functions(struct kw_table *table);
 /* The bytes that were set last; empty: none are carried. They point into the table. */

@@ -452,11 +452,11 @@ static void stir(void *arg, enum kw_silent_kind kind)
 	want_turn(notify);
 }
 
-static void functions_changed(void *arg)
+static void functions_changed(void *arg, enum kw_feed_functions what)
 {
 	struct notify *notify = arg;
 
-	notify->handlers.functions(notify->handlers.arg);
+	notify->handlers.functions(notify->handlers.arg, what);
 }
 
 /* The proof of the flags. */

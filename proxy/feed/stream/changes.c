@@ -256,7 +256,10 @@ void kw_changes_tell(struct kw_changes *changes, const struct kw_repl_effect *ef
 		tell_swap(changes, effect);
 		break;
 	case KW_REPL_FUNCTIONS:
-		changes->handlers->functions(changes->handlers->arg);
+		changes->handlers->functions(changes->handlers->arg, KW_FEED_FUNCTIONS_CHANGED);
+		break;
+	case KW_REPL_FUNCTIONS_TAKEN:
+		changes->handlers->functions(changes->handlers->arg, KW_FEED_FUNCTIONS_TAKEN);
 		break;
 	case KW_REPL_DOUBT:
 		tell_unknown(changes, effect);

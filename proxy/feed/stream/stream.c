@@ -363,7 +363,7 @@ static void stir(void *arg, enum kw_silent_kind kind)
 	/* The stream tells what such commands do. */
 }
 
-static void functions_changed(void *arg)
+static void functions_changed(void *arg, enum kw_feed_functions what)
 {
 	/* The same. */
 }

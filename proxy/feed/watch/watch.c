@@ -19,15 +19,20 @@
 #define TIME_EVERY_US UINT64_C(60000000)
 
 /* They change what is no key, which counts as a change all the same. */
-static const char *const function_changes[] = {
-	"function|load", "function|delete", "function|flush", "function|restore"};
-#define FUNCTION_CHANGES (sizeof function_changes / sizeof *function_changes)
+#define FUNCTION_LOADS "function|load"
+static const char *const function_takers[] = {
+	"function|delete", "function|flush", "function|restore"};
+#define FUNCTION_TAKERS (sizeof function_takers / sizeof *function_takers)
 
 /* After changes without events were found, the server is not asked again for so long … */
 #define DEAF_PAUSE_US UINT64_C(60000000)
 
 static const char *const section_names[] = {"server", "replication", "persistence", "commandstats"};
 #define SECTIONS (sizeof section_names / sizeof *section_names)
+
+struct kw_function_calls {
+	uint64_t loads, takers;
+};
 
 struct kw_watch {
 	struct kw_data_connection *data;
@@ -41,16 +46,16 @@ struct kw_watch {
 	struct kw_takers takers;
 	uint64_t infos_asked; /* the data connection's count before the look under way */
 	struct kw_conf conf;
-	uint32_t owed;             /* answers that end the look under way */
-	struct kw_deaf deaf;       /* source.flags=trust */
-	uint64_t events_asked;     /* heard before the look under way */
-	uint64_t other_changes;    /* calls, at the last look */
-	uint64_t function_changes; /* the same, of functions alone */
-	uint64_t deaf_us;          /* when changes without events were found; 0: they were not … */
-	uint64_t deaf_config;      /* … and CONFIG SETs counted then */
-	kw_flag_classes lacking;   /* … of which classes, if that is known */
-	uint64_t config_calls;     /* CONFIG SETs counted by the last look */
-	uint64_t time_us;          /* when the clocks were last compared */
+	uint32_t owed;                      /* answers that end the look under way */
+	struct kw_deaf deaf;                /* source.flags=trust */
+	uint64_t events_asked;              /* heard before the look under way */
+	uint64_t other_changes;             /* calls, at the last look */
+	struct kw_function_calls functions; /* the same */
+	uint64_t deaf_us;        /* when changes without events were found; 0: they were not … */
+	uint64_t deaf_config;    /* … and CONFIG SETs counted then */
+	kw_flag_classes lacking; /* … of which classes, if that is known */
+	uint64_t config_calls;   /* CONFIG SETs counted by the last look */
+	uint64_t time_us;        /* when the clocks were last compared */
 	uint64_t asked_wall_us;
 	uint64_t busy_times; /* of the data connection, when the time was asked for */
 	int64_t skew_us;
@@ -271,23 +276,26 @@ void kw_watch_flushes_told(struct kw_watch *watch)
 	kw_takers_told(&watch->takers);
 }
 
-static uint64_t function_calls(struct kw_slice info)
+static struct kw_function_calls function_calls(struct kw_slice info)
 {
-	uint64_t calls = 0;
+	struct kw_function_calls calls = {.loads = kw_info_calls(info, FUNCTION_LOADS)};
 
-	for (size_t i = 0; i < FUNCTION_CHANGES; i++)
-		calls += kw_info_calls(info, function_changes[i]);
+	for (size_t i = 0; i < FUNCTION_TAKERS; i++)
+		calls.takers += kw_info_calls(info, function_takers[i]);
 	return calls;
 }
 
-/* anew: the counters were wiped, so they can hide a call. */
+/* anew: the counters were wiped since the last look, and can hide a call. */
 static void look_at_functions(struct kw_watch *watch, struct kw_slice info, bool anew)
 {
-	uint64_t calls = function_calls(info), before = watch->function_changes;
+	const struct kw_function_calls now = function_calls(info), before = watch->functions;
+	bool taken = anew ? now.takers > 0 : now.takers != before.takers;
 
-	watch->function_changes = calls;
-	if (!is_greeting(watch) && (anew || calls != before))
-		watch->handlers.functions(watch->handlers.arg);
+	watch->functions = now;
+	if (is_greeting(watch) || (!anew && !taken && now.loads == before.loads))
+		return;
+	watch->handlers.functions(
+		watch->handlers.arg, taken ? KW_FEED_FUNCTIONS_TAKEN : KW_FEED_FUNCTIONS_CHANGED);
 }
 
 /* Each look after the first of a connection tells what was called, or might have been. */
@@ -321,7 +329,8 @@ static bool look_at_calls(struct kw_watch *watch, struct kw_slice info)
 /* Silent changes were made, or might have been: those of databases, functions and flushes. */
 static bool any_other_change(struct kw_watch *watch, struct kw_slice info)
 {
-	uint64_t calls = kw_takers_calls(info) + function_calls(info);
+	const struct kw_function_calls functions = function_calls(info);
+	uint64_t calls = kw_takers_calls(info) + functions.loads + functions.takers;
 	uint64_t before = watch->other_changes;
 
 	watch->other_changes = calls;

@@ -29,7 +29,7 @@ struct kw_watch_handlers {
 	/* Keys of this kind might have changed. */
 	void (*stir)(void *arg, enum kw_silent_kind kind);
 	/* A command that changes function libraries was called, or might have been. */
-	void (*functions)(void *arg);
+	void (*functions)(void *arg, enum kw_feed_functions what);
 	/* A look is over, and all that it found was told. Not the first of a connection. */
 	void (*looked)(void *arg);
 	/* A question: events of changes that were heard, ever. */

@@ -80,9 +80,9 @@ static void settle(void)
 	test_until(&test, is_settled, "the functions");
 }
 
-static void tell(void)
+static void tell(enum kw_feed_functions what)
 {
-	fake_feed.handlers.functions(fake_feed.handlers.arg);
+	fake_feed.handlers.functions(fake_feed.handlers.arg, what);
 	settle();
 }
 
@@ -142,6 +142,12 @@ static void what_the_primary_has_is_in_the_table(void **state)
 	end();
 }
 
+static enum kw_functions_origin origin(void)
+{
+	return kw_table_history(test.table)->functions.origin;
+}
+
+/* It was only found so: who lost all of them looks the same. Agents delete nothing by it. */
 static void a_primary_without_functions_has_an_empty_set(void **state)
 {
 	begin();
@@ -149,6 +155,10 @@ static void a_primary_without_functions_has_an_empty_set(void **state)
 	assert_string_equal(carried(), "");
 	assert_int_equal(report().version, 1);
 	assert_string_equal(report().state, "carried");
+	assert_int_equal(origin(), KW_FUNCTIONS_FOUND);
+	tell(KW_FEED_FUNCTIONS_TAKEN); /* a client has called FUNCTION FLUSH */
+	assert_int_equal(origin(), KW_FUNCTIONS_TOLD);
+	assert_int_equal(report().version, 2);
 	end();
 }
 
@@ -158,16 +168,16 @@ static void what_the_feed_tells_of_is_read(void **state)
 	load("a", 1);
 	follow();
 	load("b", 1);
-	tell();
+	tell(KW_FEED_FUNCTIONS_CHANGED);
 	assert_string_equal(carried(), "a b ");
 	load("b", 2);
-	tell();
+	tell(KW_FEED_FUNCTIONS_CHANGED);
 	assert_int_equal(report().version, 3);
 	test_ask(&test, "FUNCTION DELETE a");
-	tell();
+	tell(KW_FEED_FUNCTIONS_CHANGED);
 	assert_string_equal(carried(), "b ");
 	test_ask(&test, "FUNCTION FLUSH");
-	tell();
+	tell(KW_FEED_FUNCTIONS_TAKEN);
 	assert_string_equal(carried(), "");
 	assert_string_equal(report().state, "carried");
 	end();
@@ -194,7 +204,7 @@ static void equal_sets_are_not_published_again(void **state)
 	load("a", 1);
 	follow();
 	for (int i = 0; i < 3; i++)
-		tell();
+		tell(KW_FEED_FUNCTIONS_CHANGED);
 	assert_int_equal(report().version, 1);
 	assert_int_equal(report().changes, 1);
 	end();
@@ -209,7 +219,7 @@ static void what_is_told_meanwhile_is_asked_once_more(void **state)
 	follow();
 	before = dumps();
 	for (int i = 0; i < 50; i++)
-		fake_feed.handlers.functions(fake_feed.handlers.arg);
+		fake_feed.handlers.functions(fake_feed.handlers.arg, KW_FEED_FUNCTIONS_CHANGED);
 	settle();
 	assert_int_equal(dumps() - before, 1);
 	end();
@@ -231,7 +241,7 @@ static void cursors_of_agents_are_not_carried(void **state)
 	for (int i = 0; i < 3; i++) {
 		snprintf(code, sizeof code, CURSOR, i);
 		load_code(code);
-		tell();
+		tell(KW_FEED_FUNCTIONS_CHANGED);
 		assert_string_equal(carried(), "a ");
 	}
 	assert_int_equal(report().version, 1);
@@ -244,13 +254,13 @@ static void a_refusal_is_told_and_keys_go_on(void **state)
 	load("a", 1);
 	follow();
 	test_ask(&test, "ACL SETUSER default -function|dump");
-	tell();
+	tell(KW_FEED_FUNCTIONS_CHANGED);
 	assert_string_equal(report().state, "refused");
 	assert_non_null(strstr(report().why, "+function|dump"));
 	assert_int_equal(report().version, 0);
 	assert_true(test_is_live(&test));
 	test_ask(&test, "ACL SETUSER default +function|dump");
-	tell();
+	tell(KW_FEED_FUNCTIONS_CHANGED);
 	assert_string_equal(report().state, "carried");
 	assert_string_equal(carried(), "a ");
 	end();
@@ -272,12 +282,12 @@ static void functions_that_are_too_large_are_not_carried(void **state)
 	memcpy(code, "#!lua name=large\nredis.register_function('f', function() return 1 end)\n--",
 		73);
 	load_code(code);
-	tell();
+	tell(KW_FEED_FUNCTIONS_CHANGED);
 	assert_string_equal(report().state, "unfit");
 	assert_int_equal(report().version, 0);
 	assert_true(test_is_live(&test));
 	test_ask(&test, "FUNCTION DELETE large");
-	tell();
+	tell(KW_FEED_FUNCTIONS_CHANGED);
 	assert_string_equal(carried(), "a ");
 	free(code);
 	end();
@@ -305,7 +315,7 @@ static void without_the_option_nothing_is_asked(void **state)
 	test.options.feed = fake_feed_new;
 	load("a", 1);
 	follow();
-	tell();
+	tell(KW_FEED_FUNCTIONS_CHANGED);
 	assert_string_equal(report().state, "off");
 	assert_int_equal(dumps(), 0);
 	end();
@@ -326,7 +336,7 @@ static void a_server_that_came_back_without_functions_is_held(void **state)
 	assert_non_null(strstr(report().why, "keywakectl approve"));
 	assert_string_equal(carried(), "a b ");
 	load("c", 1); /* a set with any library is believed */
-	tell();
+	tell(KW_FEED_FUNCTIONS_CHANGED);
 	assert_string_equal(report().state, "carried");
 	assert_string_equal(carried(), "c ");
 	end();
@@ -348,7 +358,7 @@ static void an_approval_lets_them_go(void **state)
 	settle();
 	assert_string_equal(carried(), "");
 	assert_string_equal(report().state, "carried");
-	tell();
+	tell(KW_FEED_FUNCTIONS_CHANGED);
 	assert_string_equal(carried(), "");
 	assert_int_equal(kw_source_approve(test.source, finding, &error), KW_E_STATE);
 	end();
@@ -376,9 +386,12 @@ static void a_flush_that_is_told_explains_it(void **state)
 	test_ask(&test, "FUNCTION FLUSH");
 	reconnect(KW_FEED_ANOTHER_SERVER);
 	assert_string_equal(report().state, "held");
+	tell(KW_FEED_FUNCTIONS_CHANGED); /* by a load none is gone */
+	assert_string_equal(report().state, "held");
 	test_ask(&test, "FUNCTION FLUSH");
-	tell();
+	tell(KW_FEED_FUNCTIONS_TAKEN);
 	assert_string_equal(carried(), "");
+	assert_int_equal(origin(), KW_FUNCTIONS_TOLD);
 	end();
 }
 
@@ -424,7 +437,7 @@ static void a_ticket_covers_functions(void **state)
 		kw_table_publish(test.table, kw_wall_us());
 		kw_source_begin_ticket(test.source);
 		test_until(&test, is_examined, "the examination");
-		fake_feed.handlers.functions(fake_feed.handlers.arg);
+		fake_feed.handlers.functions(fake_feed.handlers.arg, KW_FEED_FUNCTIONS_CHANGED);
 		fake_feed_examined();
 		fake_feed.barriers = FAKE_PASS;
 		test_until(&test, ticket_passed, "the ticket");

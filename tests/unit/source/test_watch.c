@@ -23,15 +23,15 @@ static char path[64];
 static pthread_t thread;
 static const char *server_section;
 static int infos;
-static int function_calls; /* as the server counts them */
-static bool wiped;         /* CONFIG RESETSTAT was called just now */
+static int function_loads, function_flushes; /* as the server counts them */
+static bool wiped;                           /* CONFIG RESETSTAT was called just now */
 
 static uv_loop_t loop;
 static struct kw_data_connection data;
 static struct kw_watch *watch;
 static bool closed;
 static char failure[KW_ERROR_TEXT];
-static int welcomes, doubts, looked, functions_told;
+static int welcomes, doubts, looked, functions_told, takers_told;
 static enum kw_feed_server welcomed;
 
 static void send_bulk(FILE *to, const char *text)
@@ -45,8 +45,9 @@ static void answer_info(FILE *to, const char *section)
 
 	infos++;
 	snprintf(counters, sizeof counters,
-		"cmdstat_info:calls=%d,usec=1\r\ncmdstat_function|load:calls=%d,usec=1\r\n",
-		wiped ? 1 : infos, function_calls);
+		"cmdstat_info:calls=%d,usec=1\r\ncmdstat_function|load:calls=%d,usec=1\r\n"
+		"cmdstat_function|flush:calls=%d,usec=1\r\n",
+		wiped ? 1 : infos, function_loads, function_flushes);
 	if (strcmp(section, "commandstats") == 0)
 		send_bulk(to, counters);
 	else
@@ -114,9 +115,10 @@ static void on_stir(void *arg, enum kw_silent_kind kind)
 {
 }
 
-static void on_functions(void *arg)
+static void on_functions(void *arg, enum kw_feed_functions what)
 {
 	functions_told++;
+	takers_told += what == KW_FEED_FUNCTIONS_TAKEN;
 }
 
 static void on_looked(void *arg)
@@ -180,7 +182,7 @@ static int begin(void **state)
 	uv_loop_init(&loop);
 	data = (struct kw_data_connection){.failed = on_failed};
 	watch = kw_watch_new(&data, KW_SOURCE_FLAGS_SET, &handlers);
-	welcomes = doubts = functions_told = 0;
+	welcomes = doubts = functions_told = takers_told = 0;
 	failure[0] = '\0';
 	return 0;
 }
@@ -231,15 +233,22 @@ static int told_by_a_look(void)
 /* Function libraries are changed without an event. The count tells it, also if it began anew. */
 static void commands_that_change_functions_are_told(void **state)
 {
-	function_calls = 3;
+	function_loads = 3;
 	connect_to("redis_version:7.2.0\r\nrole:master\r\n");
 	assert_int_equal(functions_told, 0); /* the source asks after each connection anyway */
 	assert_int_equal(told_by_a_look(), 0);
-	function_calls = 5;
+	function_loads = 5;
 	assert_int_equal(told_by_a_look(), 1);
 	assert_int_equal(told_by_a_look(), 0);
-	wiped = true; /* CONFIG RESETSTAT, and as many calls as before since then */
+	assert_int_equal(takers_told, 0); /* by FUNCTION LOAD no library is gone */
+	function_flushes = 1;
 	assert_int_equal(told_by_a_look(), 1);
+	assert_int_equal(takers_told, 1);
+	/* CONFIG RESETSTAT, and as many loads as before since then. */
+	function_flushes = 0;
+	wiped = true;
+	assert_int_equal(told_by_a_look(), 1);
+	assert_int_equal(takers_told, 1);
 	wiped = false;
 	infos = 1;
 }

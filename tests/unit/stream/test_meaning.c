@@ -218,7 +218,11 @@ static void commands_of_the_stream_itself_mean_nothing_for_keys(void **state)
 		{"SCRIPT LOAD x", ""},
 		{"WAIT 1 0", ""},
 		{"FUNCTION LOAD x", "FUNCTIONS;"},
-		{"function flush", "FUNCTIONS;"},
+		{"function load replace x", "FUNCTIONS;"},
+		{"function flush", "TAKEN;"},
+		{"FUNCTION DELETE x", "TAKEN;"},
+		{"FUNCTION RESTORE x FLUSH", "TAKEN;"},
+		{"FUNCTION", "TAKEN;"},
 	};
 
 	ASSERT_MEANINGS(cases);

@@ -43,7 +43,7 @@ static bool finds(const struct fixture *fixture, const struct kw_history_functio
 
 static void set(struct fixture *fixture, const char *text)
 {
-	kw_table_set_functions(fixture->table, kw_slice_text(text));
+	kw_table_set_functions(fixture->table, kw_slice_text(text), KW_FUNCTIONS_FOUND);
 	fixture_publish(fixture);
 }
 
@@ -73,9 +73,14 @@ static void equal_bytes_are_not_published_again(void **state)
 
 	open_carrying(&fixture);
 	set(&fixture, "first");
-	kw_table_set_functions(fixture.table, kw_slice_text("first"));
+	kw_table_set_functions(fixture.table, kw_slice_text("first"), KW_FUNCTIONS_FOUND);
 	assert_false(kw_table_unpublished(fixture.table));
 	assert_int_equal(read_history(&fixture).version, 1);
+	/* What it means can change: a server that was found empty was emptied by a command. */
+	kw_table_set_functions(fixture.table, kw_slice_text("first"), KW_FUNCTIONS_TOLD);
+	fixture_publish(&fixture);
+	assert_int_equal(read_history(&fixture).version, 2);
+	assert_int_equal(read_history(&fixture).origin, KW_FUNCTIONS_TOLD);
 	fixture_close(&fixture);
 }
 
@@ -119,7 +124,8 @@ static void what_two_sets_overwrote_is_found_torn(void **state)
 	set(&fixture, "first");
 	late = read_history(&fixture);
 	set(&fixture, "the second");
-	kw_table_set_functions(fixture.table, kw_slice_text("third")); /* not published yet */
+	kw_table_set_functions(
+		fixture.table, kw_slice_text("third"), KW_FUNCTIONS_FOUND); /* not published yet */
 	assert_false(finds(&fixture, &late));
 	fixture_publish(&fixture);
 	late = read_history(&fixture);
@@ -137,11 +143,12 @@ static void sets_that_nobody_saw_leave_the_published_one_alone(void **state)
 	set(&fixture, "known");
 	known = read_history(&fixture);
 	for (int i = 0; i < 5; i++) {
-		kw_table_set_functions(fixture.table, kw_slice_text(i % 2 ? "odd" : "even"));
+		kw_table_set_functions(
+			fixture.table, kw_slice_text(i % 2 ? "odd" : "even"), KW_FUNCTIONS_FOUND);
 		assert_true(finds(&fixture, &known));
 	}
 	kw_table_forget_functions(fixture.table);
-	kw_table_set_functions(fixture.table, kw_slice_text("last"));
+	kw_table_set_functions(fixture.table, kw_slice_text("last"), KW_FUNCTIONS_FOUND);
 	assert_true(finds(&fixture, &known));
 	fixture_publish(&fixture);
 	known = read_history(&fixture);
@@ -190,7 +197,8 @@ static void the_largest_set_has_room_twice(void **state)
 	fixture_change(&fixture, 1, 1);
 	for (int round = 0; round < 3; round++) {
 		memset(bytes, 'a' + round, sizeof bytes);
-		kw_table_set_functions(fixture.table, kw_slice(bytes, sizeof bytes));
+		kw_table_set_functions(
+			fixture.table, kw_slice(bytes, sizeof bytes), KW_FUNCTIONS_FOUND);
 		fixture_publish(&fixture);
 		found = read_history(&fixture);
 		assert_true(finds(&fixture, &found));

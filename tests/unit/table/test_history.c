@@ -50,7 +50,7 @@ static const struct kw_history with_functions = {
 	.replid = FIRST,
 	.proxy = 77,
 	.proxy_name = "hosta/unix:///run/redis.sock",
-	.functions = {3, 1 << 16, 815, 0xdeadbeef},
+	.functions = {3, 1 << 16, 815, 0xdeadbeef, KW_FUNCTIONS_TOLD},
 };
 
 /* ---- the record ---- */
@@ -166,8 +166,10 @@ static void what_no_proxy_writes_is_refused(void **state)
 	BENT(bent.functions_offset = 1 << 16); /* … and no version */
 	BENT(bent.functions_bytes = 1);
 	BENT(bent.functions_checksum = 1);
+	BENT(bent.functions_origin = KW_FUNCTIONS_TOLD);
 	kw_history_record_make(&good, &with_functions);
 	BENT(bent.functions_version = 0);
+	BENT(bent.functions_origin = KW_FUNCTIONS_TOLD + 1);
 	BENT(bent.functions_bytes = 0);
 	BENT(bent.functions_bytes = KW_FUNCTIONS_BYTES + 1);
 	BENT(bent.functions_bytes = UINT32_MAX);
@@ -225,6 +227,7 @@ static void a_mandate_lies_where_zeros_were(void **state)
 	assert_int_equal(offsetof(struct kw_history_record, lease_ms), 210);
 	assert_int_equal(offsetof(struct kw_history_record, looked_version), 216);
 	assert_int_equal(offsetof(struct kw_history_record, looked_offset), 224);
+	assert_int_equal(offsetof(struct kw_history_record, functions_origin), 212);
 	assert_int_equal(offsetof(struct kw_history_record, functions_version), 232);
 	assert_int_equal(offsetof(struct kw_history_record, functions_offset), 240);
 	assert_int_equal(offsetof(struct kw_history_record, functions_bytes), 248);

@@ -386,7 +386,8 @@ static void functions_are_not_shown(void **state)
 	fixture_open(&fixture, &options);
 	kw_redact_init(&redact, fixture.memory.base, copy);
 	kw_table_set_history(fixture.table, &history);
-	kw_table_set_functions(fixture.table, kw_slice_text("a set of libraries"));
+	kw_table_set_functions(
+		fixture.table, kw_slice_text("a set of libraries"), KW_FUNCTIONS_FOUND);
 	fixture_change(&fixture, 101, 1);
 	held = kw_table_functions(fixture.table);
 	memset(bytes, MARK, sizeof bytes);
