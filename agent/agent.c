@@ -64,6 +64,7 @@ static void part_closed(struct kw_agent *agent)
 	if (--agent->open > 0)
 		return;
 	kw_pair_free(agent->pair);
+	kw_functions_close(&agent->functions);
 	kw_sync_close(&agent->sync);
 	kw_quarantine_close(&agent->quarantine);
 	kw_filter_close(&agent->filter);
@@ -187,6 +188,7 @@ void kw_agent_step(struct kw_agent *agent)
 			agent->sync.intake == KW_SYNC_INTAKE_OPEN)
 			kw_follow_resume(&agent->follow);
 		kw_follow_step(&agent->follow, now);
+		kw_functions_step(&agent->functions, now);
 		hear_audit_of_writes(agent);
 		kw_agent_evaluate(agent, now);
 	}
@@ -276,6 +278,7 @@ static void on_assessed(void *arg, bool continuous)
 	if (!continuous)
 		kw_audit_forget(agent->audit);
 	kw_sync_assessed(&agent->sync, continuous);
+	kw_functions_doubt(&agent->functions);
 	kw_audit_looked(agent->audit);
 	hear_audit_of_doubts(agent);
 	tell_audit_of_writes(agent);
@@ -488,6 +491,18 @@ static void open_audit(struct kw_agent *agent, const struct kw_agent_options *op
 	agent->audit = kw_audit_new(&audit);
 }
 
+static void open_functions(struct kw_agent *agent, const struct kw_agent_options *options)
+{
+	const struct kw_functions_options functions = {
+		.sync = &agent->sync,
+		.apply = options->functions,
+		.due = want_step,
+		.arg = agent,
+	};
+
+	kw_functions_init(&agent->functions, &functions);
+}
+
 static void open_handles(struct kw_agent *agent)
 {
 	uv_timer_init(agent->loop, &agent->tick);
@@ -522,6 +537,7 @@ int kw_agent_new(uv_loop_t *loop, struct kw_agent_options *options,
 	open_local(agent, options);
 	open_pair(agent, options);
 	open_audit(agent, options);
+	open_functions(agent, options);
 	open_scouts(agent, options);
 	open_handles(agent);
 	*result = agent;
@@ -546,6 +562,8 @@ int kw_agent_approve(struct kw_agent *agent, char finding[KW_SYNC_WHY], struct k
 {
 	int code = kw_sync_approve(&agent->sync, finding, error);
 
+	if (code == KW_E_STATE && kw_functions_approve(&agent->functions, finding))
+		code = KW_OK;
 	want_step(agent);
 	return code;
 }

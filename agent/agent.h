@@ -28,6 +28,7 @@
 
 #include "audit/audit.h"
 #include "follow/scouts.h"
+#include "functions/functions.h"
 #include "judge.h"
 #include "keys/filter.h"
 #include "keys/quarantine.h"
@@ -61,6 +62,7 @@ struct kw_agent_options {
 	uint32_t warm_lag_ms;
 	uint64_t audit_keys_per_second; /* 0: no audit */
 	bool index;                     /* apply.index */
+	bool functions;                 /* apply.functions */
 	struct kw_filter filter;        /* taken over */
 };
 
@@ -101,6 +103,7 @@ struct kw_agent {
 	struct kw_pair *pair;
 	struct kw_sync sync;
 	struct kw_audit *audit;
+	struct kw_functions functions;
 	struct kw_sm sm;
 	char reason[KW_AGENT_REASON];
 	enum kw_reason cause; /* of the state */
@@ -141,7 +144,7 @@ void kw_agent_close(struct kw_agent *agent);
 void kw_agent_step(struct kw_agent *agent);
 void kw_agent_pause(struct kw_agent *agent, bool paused);
 void kw_agent_resync(struct kw_agent *agent, const char *why);
-/* As kw_sync_approve. */
+/* As kw_sync_approve; and if nothing waits there, as kw_functions_approve. */
 int kw_agent_approve(struct kw_agent *agent, char finding[KW_SYNC_WHY], struct kw_error *error);
 /* As kw_follow_set_key. */
 void kw_agent_set_key(struct kw_agent *agent, const char *id, struct kw_slice secret);

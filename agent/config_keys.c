@@ -71,6 +71,10 @@ const struct kw_config_key kw_agent_config_keys[] = {
 		"Remember a digest of each value that was applied, in 19 to 24 bytes a key: a "
 		"snapshot of another table then brings only what differs. Not in mode discard; "
 		"with the audit on and without a filter."},
+	{"apply.functions", KW_CONFIG_BOOL, "true", false, 0, 0, NULL,
+		"Give the local server the primary's function libraries, if the proxy carries them "
+		"(source.functions): others are deleted, cursors of agents stay. From Redis 7.0 "
+		"on."},
 	{"poll.idle_us", KW_CONFIG_INTEGER, "1500", true, 0, 1000000, NULL,
 		"Longest pause between looks at an idle table, in microseconds; shorter ones while "
 		"changes come. Over shm the agent sleeps instead, and the proxy wakes it, unless "

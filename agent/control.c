@@ -201,6 +201,18 @@ static void add_held(json_t *status, const struct kw_brake *brake)
 	json_object_set_new(status, "held_of", json_integer((json_int_t)brake->finding.keys));
 }
 
+static void add_functions(json_t *status, const struct kw_functions *functions)
+{
+	struct kw_functions_report report;
+
+	kw_functions_report(functions, &report);
+	json_object_set_new(status, "functions",
+		json_pack("{s:s,s:o,s:I,s:I,s:I,s:I}", "state", report.state, "reason",
+			kw_json_text(report.why), "libraries", (json_int_t)report.libraries,
+			"bytes", (json_int_t)report.bytes, "version", (json_int_t)report.version,
+			"table_version", (json_int_t)report.table_version));
+}
+
 static json_t *whole_status(void *arg)
 {
 	struct kw_agent_daemon *daemon = arg;
@@ -219,6 +231,7 @@ static json_t *whole_status(void *arg)
 	add_held(status, &daemon->agent->sync.brake);
 	add_index(status, &daemon->agent->sync.index);
 	add_history(status, daemon->agent);
+	add_functions(status, &daemon->agent->functions);
 	kw_target_show(status, &daemon->agent->scouts);
 	add_lag(status, &daemon->agent->sync.progress.lag);
 	kw_figures_status(status, kw_agent_figure_table, &figures);
@@ -362,11 +375,14 @@ static void on_barrier(void *arg, struct kw_rpc_call *call, const json_t *params
 	struct kw_agent_daemon *daemon = arg;
 	struct kw_tokens *tokens = &daemon->agent->sync.tokens;
 	uint64_t token = (uint64_t)json_integer_value(json_object_get(params, "token"));
+	bool passed;
 
 	if (!kw_token_known(tokens, token))
 		token = kw_token_issue(tokens, kw_clock_us());
-	kw_rpc_result(call, json_pack("{s:I,s:b}", "token", (json_int_t)token, "passed",
-				    (int)kw_token_passed(tokens, token)));
+	passed = kw_token_passed(tokens, token) &&
+		 kw_functions_fact(&daemon->agent->functions) == KW_FUNCTIONS_FINE;
+	kw_rpc_result(
+		call, json_pack("{s:I,s:b}", "token", (json_int_t)token, "passed", (int)passed));
 }
 
 static void on_retarget(void *arg, struct kw_rpc_call *call, const json_t *params)

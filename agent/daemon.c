@@ -286,6 +286,7 @@ static int read_options(
 	options->audit_keys_per_second =
 		(uint64_t)kw_config_integer(config, "apply.audit_keys_per_second");
 	options->index = kw_config_bool(config, "apply.index");
+	options->functions = kw_config_bool(config, "apply.functions");
 	options->warm_lag_ms = (uint32_t)kw_config_integer(config, "warm.lag_ms");
 	if ((code = read_follow(daemon, options, error)) ||
 		(code = read_apply(config, options, error)) ||

@@ -36,6 +36,9 @@ const struct kw_figure kw_agent_figure_table[] = {
 	GAUGE(quarantined, "keys the local server refused for good"),
 	GAUGE(index_keys, "keys whose value and expiry the digest index knows"),
 	GAUGE(index_bytes, "memory of the digest index"),
+	GAUGE(functions_libraries, "function libraries of the primary, as the table has them"),
+	GAUGE(functions_version, "of the set of them that the local server has; 0: of none"),
+	GAUGE(functions_equal, "1: the local server has the newest set, or none is carried"),
 	GAUGE(window_bytes_used, "commands not yet acknowledged"),
 	GAUGE(limited, "1 while apply.bytes_per_second holds back what is read"),
 	COUNTER(bytes_handed_on,
@@ -82,8 +85,23 @@ const struct kw_figure kw_agent_figure_table[] = {
 	GAUGE(audit_unmended, "keys found to differ that are not right again yet"),
 	COUNTER(audit_unsettled, "keys that changed at each look of the audit"),
 	COUNTER(audit_causes, "causes seen to compare all keys at once"),
+	COUNTER(functions_changes, "times function libraries of the local server were changed"),
+	COUNTER(functions_differences,
+		"times other clients had changed function libraries of the local server"),
 	{0},
 };
+
+static void add_functions(const struct kw_agent *agent, struct kw_agent_figures *figures)
+{
+	struct kw_functions_report functions;
+
+	kw_functions_report(&agent->functions, &functions);
+	figures->functions_libraries = functions.libraries;
+	figures->functions_version = functions.version;
+	figures->functions_equal = kw_functions_fact(&agent->functions) == KW_FUNCTIONS_FINE;
+	figures->functions_changes = functions.changes;
+	figures->functions_differences = functions.differences;
+}
 
 static double behind_seconds(const struct kw_agent *agent)
 {
@@ -161,6 +179,7 @@ void kw_agent_collect(const struct kw_agent *agent, struct kw_agent_figures *fig
 		.reconnects = agent->follow.reconnects,
 		.local_reconnects = agent->local.reconnects,
 	};
+	add_functions(agent, figures);
 }
 
 /* ---- metrics ---- */

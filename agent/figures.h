@@ -23,6 +23,8 @@ struct kw_agent_figures {
 	uint64_t audit_rounds, audit_compared, audit_found_different, audit_found_missing,
 		audit_found_extra, audit_mended_different, audit_mended_missing, audit_mended_extra,
 		audit_unsettled, audit_unmended, audit_causes;
+	uint64_t functions_libraries, functions_version, functions_equal, functions_changes,
+		functions_differences;
 };
 
 extern const struct kw_figure kw_agent_figure_table[];

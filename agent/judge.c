@@ -190,6 +190,10 @@ static struct kw_verdict judge_lacks(const struct kw_judge_facts *facts)
 		return is(KW_AGENT_LAGGING, KW_REASON_DOUBTED);
 	if (facts->audit == KW_AUDIT_DIFFERS)
 		return is(KW_AGENT_LAGGING, KW_REASON_DIFFERS);
+	if (facts->functions == KW_FUNCTIONS_ARE_REFUSED)
+		return is(KW_AGENT_LAGGING, KW_REASON_FUNCTIONS_REFUSED);
+	if (facts->functions == KW_FUNCTIONS_ARE_HELD)
+		return is(KW_AGENT_LAGGING, KW_REASON_FUNCTIONS_HELD);
 	if (facts->source == KW_SOURCE_RECONCILING || facts->source == KW_SOURCE_SCANNING)
 		return is(KW_AGENT_LAGGING, KW_REASON_TABLE_RECONCILES);
 	if (facts->source == KW_SOURCE_FULL)
@@ -214,6 +218,8 @@ static struct kw_verdict judge_lag(const struct kw_judge_facts *facts)
 	if (facts->equality == KW_SYNC_UNEQUAL)
 		return is(state_of_tail(facts),
 			facts->settled ? KW_REASON_BEHIND : KW_REASON_CATCHING_UP);
+	if (facts->functions == KW_FUNCTIONS_LATE)
+		return is(state_of_tail(facts), KW_REASON_FUNCTIONS_LATE);
 	return none;
 }
 

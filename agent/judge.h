@@ -9,6 +9,7 @@
 #include "authority/history.h"
 #include "base/log.h"
 #include "base/reason.h"
+#include "functions/fact.h"
 #include "local/unfit.h"
 #include "sync/level.h"
 #include "sync/phases.h"
@@ -83,6 +84,7 @@ struct kw_judge_facts {
 	enum kw_sync_data data;
 	enum kw_sync_equality equality;
 	enum kw_judge_audit audit;
+	enum kw_functions_fact functions;
 	bool paused;
 	bool limited;       /* apply.bytes_per_second holds back what is read */
 	bool held;          /* deletions wait for approval */
@@ -147,6 +149,8 @@ enum kw_reason {
 	KW_REASON_QUARANTINED,
 	KW_REASON_DIFFERS,
 	KW_REASON_DOUBTED,
+	KW_REASON_FUNCTIONS_REFUSED,
+	KW_REASON_FUNCTIONS_HELD,
 	KW_REASON_TABLE_RECONCILES,
 	KW_REASON_TABLE_LACKS,
 	KW_REASON_TABLE_HELD,
@@ -157,6 +161,7 @@ enum kw_reason {
 	KW_REASON_LIMITED, /* and in SNAPSHOT */
 	KW_REASON_CATCHING_UP,
 	KW_REASON_BEHIND,
+	KW_REASON_FUNCTIONS_LATE,
 	KW_REASON_RECOVERING, /* nothing is wrong any more, but the agent was FAILED until now */
 	KW_REASON_UNSAVED,    /* WARM, but a restart would begin further back */
 	KW_REASON_NONE,       /* WARM */

@@ -47,7 +47,9 @@ static bool holds(const void *owner, int state)
 		       sync->progress.equal_us > 0 && sync->debt.evicted.count == 0 &&
 		       sync->debt.foreign.count == 0 && kw_pair_progress(agent->pair)->owed == 0 &&
 		       kw_quarantine_count(&agent->quarantine) == 0 &&
-		       audit_of(agent) == KW_AUDIT_TRUSTS && agent->follow.superblock.complete);
+		       audit_of(agent) == KW_AUDIT_TRUSTS &&
+		       kw_functions_fact(&agent->functions) == KW_FUNCTIONS_FINE &&
+		       agent->follow.superblock.complete);
 }
 
 const struct kw_sm_conf kw_agent_machine = {"agent", states, KW_AGENT_HELD + 1, holds};
@@ -150,6 +152,7 @@ static struct kw_judge_facts gather(const struct kw_agent *agent, uint64_t now_u
 		.data = sync->data,
 		.equality = kw_sync_equality(sync, now_us),
 		.audit = audit_of(agent),
+		.functions = kw_functions_fact(&agent->functions),
 		.paused = sync->intake == KW_SYNC_INTAKE_PAUSED,
 		.limited = kw_limit_holds(&agent->pair->limit, now_us),
 		.held = kw_brake_holds(&sync->brake),
@@ -211,6 +214,7 @@ static const char *const sentences[KW_REASON_NONE + 1] = {
 	[KW_REASON_TABLE_UNFRESH] = "the proxy fetches what changed while it scanned",
 	[KW_REASON_UNPROVEN] = "asking the local server whether it evicted any of it",
 	[KW_REASON_CATCHING_UP] = "catching up with what changed meanwhile",
+	[KW_REASON_FUNCTIONS_LATE] = "loading the primary's function libraries",
 	[KW_REASON_RECOVERING] = "recovering",
 	[KW_REASON_NONE] = "",
 };
@@ -253,6 +257,9 @@ static const char *words_of_part(const struct kw_agent *agent, enum kw_reason re
 	case KW_REASON_WRITES_FAILED:
 	case KW_REASON_WRITES_DELAYED:
 		return kw_pair_trouble(agent->pair)->why;
+	case KW_REASON_FUNCTIONS_REFUSED:
+	case KW_REASON_FUNCTIONS_HELD:
+		return agent->functions.why;
 	case KW_REASON_UNSAVED:
 		return agent->sync.save.error;
 	default:

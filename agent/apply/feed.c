@@ -24,6 +24,7 @@ void kw_feed_reset(struct kw_feed *feed, uint64_t offset)
 	feed->database = -1;
 	feed->awaited = feed->asked_at = feed->window.end;
 	feed->flushes_out = 0;
+	feed->fence = 0;
 }
 
 bool kw_feed_untouched(const struct kw_feed *feed)
@@ -111,6 +112,18 @@ void kw_feed_ask(struct kw_feed *feed)
 	feed->asked_at = add_bytes(feed, ASK_COMMAND, sizeof ASK_COMMAND - 1);
 }
 
+uint64_t kw_feed_fence(struct kw_feed *feed)
+{
+	feed->asked_at = add_bytes(feed, ASK_COMMAND, sizeof ASK_COMMAND - 1);
+	return feed->window.end;
+}
+
+void kw_feed_move_fence(struct kw_feed *feed, uint64_t fence)
+{
+	assert(fence == 0 || fence > feed->fence);
+	feed->fence = fence;
+}
+
 /* ---- sending ---- */
 
 int kw_feed_gather(struct kw_feed *feed, struct iovec *vectors, int max, size_t limit)
@@ -118,7 +131,7 @@ int kw_feed_gather(struct kw_feed *feed, struct iovec *vectors, int max, size_t 
 	size_t skip = feed->partial, bytes = 0;
 	int used = 0;
 
-	for (uint64_t i = feed->window.sent; i < feed->window.end && bytes < limit; i++) {
+	for (uint64_t i = feed->window.sent; i < kw_feed_sendable(feed) && bytes < limit; i++) {
 		const struct kw_window_entry *entry = at(feed, i);
 		uint8_t *from = entry->bytes + skip;
 		size_t length = entry->length - skip;
@@ -143,7 +156,8 @@ void kw_feed_wrote(struct kw_feed *feed, size_t bytes)
 	struct kw_window *window = &feed->window;
 
 	feed->partial += bytes;
-	while (window->sent < window->end && at(feed, window->sent)->length <= feed->partial) {
+	while (window->sent < kw_feed_sendable(feed) &&
+		at(feed, window->sent)->length <= feed->partial) {
 		const struct kw_window_entry *entry = at(feed, window->sent);
 
 		feed->partial -= entry->length;

@@ -10,7 +10,14 @@
  * comes back and asks for an offset in it is sent the same bytes again. Every byte counts in the
  * offset; a replica's applied offset always lies between two commands. The stream itself selects
  * databases. After a batch, REPLCONF GETACK asks how far the replica has come (its answer leaves
- * out the GETACK's own bytes). Pure; one thread.
+ * out the GETACK's own bytes).
+ *
+ * A fence keeps back what follows it. So a command can stand alone between two of them: nothing
+ * else is on its way while it is carried out.
+ *
+ *     … │ GETACK ║ the command │ GETACK ║ RESTORE …        ║ a fence, one at a time
+ *
+ * Pure; one thread.
  */
 #ifndef KW_AGENT_APPLY_FEED_H
 #define KW_AGENT_APPLY_FEED_H
@@ -31,6 +38,7 @@ struct kw_feed {
 	uint64_t awaited;     /* sequence number after the newest entry that is waited for */
 	uint64_t asked_at;    /* sequence number of the newest GETACK */
 	uint64_t flushes_out; /* FLUSHDBs sent and not acknowledged */
+	uint64_t fence;       /* nothing from this sequence number on is sent; 0: there is none */
 };
 
 void kw_feed_close(struct kw_feed *feed);
@@ -57,9 +65,28 @@ void kw_feed_ping(struct kw_feed *feed);
 /* An entry after the last GETACK is waited for, and no other GETACK is on its way: add one. */
 void kw_feed_ask(struct kw_feed *feed);
 
+/*
+ * Ask how far the replica has come, and let nothing pass that is added from now on. Returns the
+ * sequence number of that: all before it is acknowledged when kw_feed_reached says so.
+ */
+uint64_t kw_feed_fence(struct kw_feed *feed);
+/* The fence is moved, further on; 0: it is taken away. */
+void kw_feed_move_fence(struct kw_feed *feed, uint64_t fence);
+/* Is all acknowledged before the GETACK that stands before this sequence number? */
+static inline bool kw_feed_reached(const struct kw_feed *feed, uint64_t sequence)
+{
+	return feed->window.first + 1 >= sequence;
+}
+
+/* One after the last entry that may be sent. */
+static inline uint64_t kw_feed_sendable(const struct kw_feed *feed)
+{
+	return feed->fence > 0 && feed->fence < feed->window.end ? feed->fence : feed->window.end;
+}
+
 static inline bool kw_feed_unsent(const struct kw_feed *feed)
 {
-	return feed->window.sent < feed->window.end;
+	return feed->window.sent < kw_feed_sendable(feed);
 }
 
 /* The unsent bytes as at most `max` vectors of about `limit` bytes together. */

@@ -134,6 +134,98 @@ static uint64_t link_room(const struct kw_applier *applier)
 	return used < link->limit_bytes ? link->limit_bytes - used : 0;
 }
 
+/* ---- changes of function libraries ---- */
+
+static void ask(struct kw_link_applier *link);
+
+static void end_trial(struct kw_link_applier *link, const struct kw_failure *failure)
+{
+	struct kw_link_trial ended = link->trial;
+
+	if (ended.state == KW_LINK_TRIAL_NONE)
+		return;
+	link->trial = (struct kw_link_trial){0};
+	kw_feed_move_fence(&link->feed, 0);
+	/* A cursor says how many refusals there were when all was made good: write it again. */
+	if (ended.refused > 0)
+		kw_local_unwritten(link->local);
+	added(link);
+	ended.done(ended.arg, failure);
+}
+
+/* All before the present step is acknowledged: INFO must tell how many refusals there were. */
+static void look_at_trial(struct kw_link_applier *link)
+{
+	struct kw_link_trial *trial = &link->trial;
+	uint64_t until = trial->state == KW_LINK_TRIAL_WAITING ? trial->first : trial->end;
+
+	if (trial->state == KW_LINK_TRIAL_NONE || trial->ask > 0 || !kw_link_is_open(link) ||
+		!kw_local_ready(link->local) || !kw_feed_reached(&link->feed, until))
+		return;
+	trial->ask = kw_local_next_look(link->local);
+	ask(link);
+}
+
+static void trial_looked(struct kw_link_applier *link)
+{
+	struct kw_link_trial *trial = &link->trial;
+	struct kw_failure failure;
+
+	if (trial->ask == 0)
+		return;
+	if (kw_local_looked(link->local) < trial->ask) {
+		ask(link);
+		return;
+	}
+	trial->ask = 0;
+	if (trial->state == KW_LINK_TRIAL_WAITING) {
+		trial->state = KW_LINK_TRIAL_ALONE;
+		kw_feed_move_fence(&link->feed, trial->end);
+		added(link);
+		return;
+	}
+	kw_failure_set(&failure, KW_E_REFUSED,
+		"the local server does not take the primary's functions: it refused them on the "
+		"replication link (its log has the reason)");
+	end_trial(link, trial->refused > 0 ? &failure : NULL);
+}
+
+bool kw_link_bears(struct kw_link_applier *link, uint64_t refused)
+{
+	if (link->trial.state != KW_LINK_TRIAL_ALONE)
+		return false;
+	link->trial.refused += refused;
+	return true;
+}
+
+static void add_command(void *arg, int argc, const struct kw_slice *argv)
+{
+	kw_feed_command(&((struct kw_link_applier *)arg)->feed, argc, argv);
+}
+
+void kw_link_change_libraries(struct kw_link_applier *link,
+	const struct kw_libraries_change *change, kw_local_done_fn done, void *arg)
+{
+	struct kw_failure failure;
+
+	assert(link->trial.state == KW_LINK_TRIAL_NONE);
+	if (!kw_link_is_open(link)) {
+		kw_failure_set(&failure, KW_E_STATE, "waiting for the replication link");
+		done(arg, &failure);
+		return;
+	}
+	link->trial = (struct kw_link_trial){
+		.state = KW_LINK_TRIAL_WAITING,
+		.first = kw_feed_fence(&link->feed),
+		.done = done,
+		.arg = arg,
+	};
+	kw_feed_move_fence(&link->feed, link->trial.first);
+	kw_libraries_commands(change, add_command, link);
+	link->trial.end = kw_feed_fence(&link->feed);
+	added(link);
+}
+
 /* ---- acknowledgements ---- */
 
 static void end_saving(struct kw_link_applier *link, const struct kw_failure *failure)
@@ -183,6 +275,7 @@ bool kw_link_acknowledge(struct kw_link_applier *link, uint64_t offset)
 	assert(kw_link_is_open(link));
 	known = kw_feed_ack(&link->feed, offset, on_done, link);
 	link->base.progress.window_bytes = link->feed.window.bytes;
+	look_at_trial(link);
 	return known;
 }
 
@@ -206,6 +299,7 @@ void kw_link_forget(struct kw_link_applier *link)
 	kw_link_close(link);
 	kw_failure_set(&failure, KW_E_STATE, "the replication link was given up");
 	end_saving(link, &failure);
+	end_trial(link, &failure);
 }
 
 void kw_link_count(struct kw_link_applier *link, uint64_t taken, uint64_t applied)
@@ -237,6 +331,7 @@ void kw_link_confirm(struct kw_link_applier *link)
 {
 	const struct kw_apply_progress *progress = &link->base.progress;
 
+	look_at_trial(link);
 	if (progress->confirmed == progress->done || !kw_link_is_open(link) ||
 		kw_local_asking(link->local) || !kw_local_ready(link->local) ||
 		kw_clock_us() < link->question_us)
@@ -324,6 +419,7 @@ void kw_link_looked(struct kw_link_applier *link, uint64_t refused)
 		progress->confirmed = link->question.done;
 		link->base.handlers.progress(link->base.handlers.arg);
 	}
+	trial_looked(link);
 	go_on_saving(link, refused);
 }
 

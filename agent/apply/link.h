@@ -25,6 +25,27 @@
 #include "apply.h"
 #include "base/sm.h"
 #include "feed.h"
+#include "local/libraries.h"
+
+/*
+ * A change of function libraries on its way. The server can refuse it: its code may need what this
+ * server does not have. Such a refusal must not put the data in doubt. So the change stands alone
+ * between two fences of the feed, and every refusal that INFO tells meanwhile is of it.
+ *
+ *   ┌──────┐ begun ┌─────────┐ all before it is ┌───────┐ acknowledged, and
+ *   │ NONE │──────▶│ WAITING │ acknowledged, and│ ALONE │ INFO was read
+ *   └──────┘       └─────────┘ INFO was read ──▶└───────┘──────────────▶ NONE
+ */
+enum kw_link_trial_state { KW_LINK_TRIAL_NONE, KW_LINK_TRIAL_WAITING, KW_LINK_TRIAL_ALONE };
+
+struct kw_link_trial {
+	enum kw_link_trial_state state;
+	uint64_t first, end; /* of its commands in the feed, with the GETACK after them */
+	uint64_t ask;        /* the INFO that is waited for; 0: not asked yet */
+	uint64_t refused;    /* ALONE: commands of it */
+	kw_local_done_fn done;
+	void *arg;
+};
 
 enum kw_link_stream { KW_LINK_CLOSED, KW_LINK_OPEN };
 
@@ -60,6 +81,7 @@ struct kw_link_applier {
 	struct kw_link_question question;
 	uint64_t question_us; /* the next not before */
 	struct kw_link_saving saving;
+	struct kw_link_trial trial;
 };
 
 struct kw_link_applier *kw_applier_link(const struct kw_apply_options *options);
@@ -96,6 +118,17 @@ bool kw_link_continue(struct kw_link_applier *link, uint64_t offset);
 
 /* Ask INFO if changes are done and not confirmed; at most once in 100 ms. */
 void kw_link_confirm(struct kw_link_applier *link);
+
+/*
+ * Change the function libraries of the replica. done: failure NULL when it was acknowledged and no
+ * refusal of it was counted. KW_E_STATE, perhaps from within: not now, or the link was given up.
+ * One at a time.
+ */
+void kw_link_change_libraries(struct kw_link_applier *link,
+	const struct kw_libraries_change *change, kw_local_done_fn done, void *arg);
+
+/* INFO told of new refusals. True: they are of a change of libraries, and of nothing else. */
+bool kw_link_bears(struct kw_link_applier *link, uint64_t refused);
 
 /* INFO was answered, and showed no new refusal; refused: the server's count, for the cursor. */
 void kw_link_looked(struct kw_link_applier *link, uint64_t refused);

@@ -328,6 +328,26 @@ void kw_pair_save(struct kw_pair *pair, const struct kw_cursor_progress *progres
 	pair->applier->ops->save(pair->applier, progress, done, arg);
 }
 
+void kw_pair_change_libraries(struct kw_pair *pair, const struct kw_libraries_change *change,
+	kw_local_done_fn done, void *arg)
+{
+	struct kw_failure failure;
+
+	switch ((enum kw_pair_stage)pair->stage.state) {
+	case KW_PAIR_OWN:
+		kw_local_change_libraries(pair->local, change, done, arg);
+		break;
+	case KW_PAIR_LED:
+	case KW_PAIR_FED:
+		kw_link_change_libraries(pair->link, change, done, arg);
+		break;
+	case KW_PAIR_RELEASING:
+		kw_failure_set(&failure, KW_E_STATE, "the local server is being let go");
+		done(arg, &failure);
+		break;
+	}
+}
+
 /* ---- what an operator asks for ---- */
 
 void kw_pair_resync(struct kw_pair *pair)

@@ -124,6 +124,14 @@ uint64_t kw_pair_room(struct kw_pair *pair);
 void kw_pair_save(struct kw_pair *pair, const struct kw_cursor_progress *progress,
 	kw_local_done_fn done, void *arg);
 
+/*
+ * Change the server's function libraries: as its client, or as its primary after all that was
+ * handed on. done as in kw_link_change_libraries; KW_E_STATE: not now, try again. READY, one at a
+ * time.
+ */
+void kw_pair_change_libraries(struct kw_pair *pair, const struct kw_libraries_change *change,
+	kw_local_done_fn done, void *arg);
+
 /* ---- what an operator asks for ---- */
 
 /* Take a snapshot, whatever was an obstacle before. */

@@ -1,7 +1,7 @@
 /*
  * A replica does not report errors of commands on its link, and acknowledges what it refused. It
  * counts them. If the count grows, the data are not what was handed on, and a snapshot must mend
- * them.
+ * them. A change of function libraries stands alone on the link, so that its refusals are known.
  */
 #include "replica.h"
 
@@ -28,7 +28,7 @@ bool kw_refusals_looked(struct kw_replica *replica)
 	uint64_t now = kw_clock_us();
 	char why[160];
 
-	if (refused == 0 || snapshot_comes(replica))
+	if (refused == 0 || snapshot_comes(replica) || kw_link_bears(replica->link, refused))
 		return true;
 	if (now - replica->online_us > FORGIVEN_US)
 		kw_backoff_reset(&replica->refusing);

@@ -15,7 +15,7 @@ static bool holds(const void *owner, int state)
 	const struct kw_source_functions *functions = owner;
 
 	return state == KW_SOURCE_FUNCTIONS_IDLE ||
-	       (functions->standing != KW_FUNCTIONS_OFF && functions->server);
+	       (functions->standing != KW_SOURCE_FUNCTIONS_OFF && functions->server);
 }
 
 #define TO(state) KW_SM_TO(KW_SOURCE_FUNCTIONS_##state)
@@ -41,7 +41,7 @@ void kw_source_functions_init(struct kw_source_functions *functions, bool carrie
 		.data = data,
 		.table = table,
 		.user = user,
-		.standing = carries ? KW_FUNCTIONS_UNKNOWN : KW_FUNCTIONS_OFF,
+		.standing = carries ? KW_SOURCE_FUNCTIONS_UNKNOWN : KW_SOURCE_FUNCTIONS_OFF,
 	};
 	kw_sm_init(&functions->sm, &machine, functions, KW_SOURCE_FUNCTIONS_IDLE);
 }
@@ -52,7 +52,7 @@ void kw_source_functions_init(struct kw_source_functions *functions, bool carrie
 static void stand(struct kw_source_functions *functions, enum kw_source_functions_standing standing,
 	const char *why)
 {
-	assert((standing == KW_FUNCTIONS_CARRIED) == (why[0] == '\0'));
+	assert((standing == KW_SOURCE_FUNCTIONS_CARRIED) == (why[0] == '\0'));
 	if (standing == functions->standing && strcmp(why, functions->why) == 0)
 		return;
 	if (why[0])
@@ -84,16 +84,16 @@ static void publish(struct kw_source_functions *functions, const struct kw_libra
 			"the primary's function libraries take more than %u KiB, and are not "
 			"carried: load them into each replica",
 			KW_FUNCTIONS_BYTES >> 10);
-		drop(functions, KW_FUNCTIONS_UNFIT, why);
+		drop(functions, KW_SOURCE_FUNCTIONS_UNFIT, why);
 	} else {
 		kw_table_set_functions(functions->table,
 			kw_slice(kw_buffer_bytes(&bytes), kw_buffer_length(&bytes)),
-			functions->loss == KW_FUNCTIONS_LOSS_EXPLAINED ? KW_FUNCTIONS_TOLD
+			functions->loss == KW_SOURCE_FUNCTIONS_LOSS_EXPLAINED ? KW_FUNCTIONS_TOLD
 								       : KW_FUNCTIONS_FOUND);
 		functions->changes +=
 			kw_table_history(functions->table)->functions.version != version;
 		functions->libraries = set->count;
-		stand(functions, KW_FUNCTIONS_CARRIED, "");
+		stand(functions, KW_SOURCE_FUNCTIONS_CARRIED, "");
 	}
 	kw_buffer_close(&bytes);
 }
@@ -118,19 +118,19 @@ static void take_set(struct kw_source_functions *functions, const struct kw_libr
 	uint64_t held = set->count > 0 ? 0 : held_libraries(functions);
 
 	functions->cursors = set->cursor_count;
-	if (held > 0 && functions->loss == KW_FUNCTIONS_LOSS_UNEXPLAINED) {
+	if (held > 0 && functions->loss == KW_SOURCE_FUNCTIONS_LOSS_UNEXPLAINED) {
 		functions->libraries = held;
 		snprintf(why, sizeof why,
 			"the primary has no function library, and no command is known that took "
 			"the %" PRIu64 " that it had: the table keeps them; load them there "
 			"again, or run `keywakectl approve` if they may go",
 			held);
-		stand(functions, KW_FUNCTIONS_HELD, why);
+		stand(functions, KW_SOURCE_FUNCTIONS_HELD, why);
 		return;
 	}
 	/* From now on only a command can take them. */
 	if (set->count > 0)
-		functions->loss = KW_FUNCTIONS_LOSS_EXPLAINED;
+		functions->loss = KW_SOURCE_FUNCTIONS_LOSS_EXPLAINED;
 	publish(functions, set);
 }
 
@@ -143,7 +143,7 @@ static void take_dump(struct kw_source_functions *functions, struct kw_slice dum
 		take_set(functions, &set);
 	} else {
 		kw_error_wrap(&error, "they are not carried");
-		drop(functions, KW_FUNCTIONS_UNFIT, error.text);
+		drop(functions, KW_SOURCE_FUNCTIONS_UNFIT, error.text);
 	}
 	kw_libraries_close(&set);
 }
@@ -162,7 +162,7 @@ static void answered(void *arg, const struct kw_reply *reply)
 		take_dump(functions, reply->text);
 	} else {
 		kw_data_refusal(&error, functions->user, "FUNCTION DUMP", "+function|dump", reply);
-		drop(functions, KW_FUNCTIONS_REFUSED, error.text);
+		drop(functions, KW_SOURCE_FUNCTIONS_REFUSED, error.text);
 	}
 	move(functions, functions->sm.state == KW_SOURCE_FUNCTIONS_AGAIN
 				? KW_SOURCE_FUNCTIONS_DUE
@@ -172,7 +172,7 @@ static void answered(void *arg, const struct kw_reply *reply)
 /* It is to be asked from now on, once more if it is asked already. */
 static void want(struct kw_source_functions *functions)
 {
-	if (functions->standing == KW_FUNCTIONS_OFF || !functions->server)
+	if (functions->standing == KW_SOURCE_FUNCTIONS_OFF || !functions->server)
 		return;
 	if (functions->sm.state == KW_SOURCE_FUNCTIONS_IDLE)
 		move(functions, KW_SOURCE_FUNCTIONS_DUE);
@@ -187,7 +187,7 @@ void kw_source_functions_up(struct kw_source_functions *functions, enum kw_feed_
 	functions->server = identity;
 	functions->asked_us = 0;
 	if (server == KW_FEED_ANOTHER_SERVER)
-		functions->loss = KW_FUNCTIONS_LOSS_UNEXPLAINED;
+		functions->loss = KW_SOURCE_FUNCTIONS_LOSS_UNEXPLAINED;
 	want(functions);
 }
 
@@ -201,13 +201,13 @@ void kw_source_functions_down(struct kw_source_functions *functions)
 void kw_source_functions_told(struct kw_source_functions *functions, enum kw_feed_functions what)
 {
 	if (functions->server && what == KW_FEED_FUNCTIONS_TAKEN)
-		functions->loss = KW_FUNCTIONS_LOSS_EXPLAINED;
+		functions->loss = KW_SOURCE_FUNCTIONS_LOSS_EXPLAINED;
 	want(functions);
 }
 
 void kw_source_functions_doubt(struct kw_source_functions *functions)
 {
-	functions->loss = KW_FUNCTIONS_LOSS_UNEXPLAINED;
+	functions->loss = KW_SOURCE_FUNCTIONS_LOSS_UNEXPLAINED;
 	want(functions);
 }
 
@@ -229,14 +229,14 @@ void kw_source_functions_turn(struct kw_source_functions *functions, uint64_t no
 		kw_data_words(functions->data, answered, functions, "FUNCTION", "DUMP", NULL);
 		return;
 	}
-	drop(functions, KW_FUNCTIONS_UNSUPPORTED,
+	drop(functions, KW_SOURCE_FUNCTIONS_UNSUPPORTED,
 		"the primary is older than Redis 7.0, and knows no functions");
 	move(functions, KW_SOURCE_FUNCTIONS_IDLE);
 }
 
 uint64_t kw_source_functions_ready_us(const struct kw_source_functions *functions)
 {
-	if (functions->standing == KW_FUNCTIONS_OFF || !functions->server)
+	if (functions->standing == KW_SOURCE_FUNCTIONS_OFF || !functions->server)
 		return UINT64_MAX;
 	switch ((enum kw_source_functions_state)functions->sm.state) {
 	case KW_SOURCE_FUNCTIONS_IDLE:
@@ -257,12 +257,12 @@ bool kw_source_functions_approve(struct kw_source_functions *functions, char fin
 {
 	const struct kw_libraries none = {0};
 
-	if (functions->standing != KW_FUNCTIONS_HELD || !functions->server)
+	if (functions->standing != KW_SOURCE_FUNCTIONS_HELD || !functions->server)
 		return false;
 	snprintf(finding, KW_ERROR_TEXT,
 		"the deletion of %" PRIu64 " function libraries that the primary lacks",
 		functions->libraries);
-	functions->loss = KW_FUNCTIONS_LOSS_EXPLAINED;
+	functions->loss = KW_SOURCE_FUNCTIONS_LOSS_EXPLAINED;
 	publish(functions, &none);
 	return true;
 }
@@ -271,13 +271,13 @@ void kw_source_functions_report(
 	const struct kw_source_functions *functions, struct kw_source_functions_report *report)
 {
 	static const char *const names[] = {
-		[KW_FUNCTIONS_OFF] = "off",
-		[KW_FUNCTIONS_UNKNOWN] = "unknown",
-		[KW_FUNCTIONS_CARRIED] = "carried",
-		[KW_FUNCTIONS_HELD] = "held",
-		[KW_FUNCTIONS_UNSUPPORTED] = "unsupported",
-		[KW_FUNCTIONS_REFUSED] = "refused",
-		[KW_FUNCTIONS_UNFIT] = "unfit",
+		[KW_SOURCE_FUNCTIONS_OFF] = "off",
+		[KW_SOURCE_FUNCTIONS_UNKNOWN] = "unknown",
+		[KW_SOURCE_FUNCTIONS_CARRIED] = "carried",
+		[KW_SOURCE_FUNCTIONS_HELD] = "held",
+		[KW_SOURCE_FUNCTIONS_UNSUPPORTED] = "unsupported",
+		[KW_SOURCE_FUNCTIONS_REFUSED] = "refused",
+		[KW_SOURCE_FUNCTIONS_UNFIT] = "unfit",
 	};
 	const struct kw_history_functions *table = &kw_table_history(functions->table)->functions;
 
@@ -287,7 +287,7 @@ void kw_source_functions_report(
 		.bytes = table->bytes,
 		.version = table->version,
 		.changes = functions->changes,
-		.held = functions->standing == KW_FUNCTIONS_HELD,
+		.held = functions->standing == KW_SOURCE_FUNCTIONS_HELD,
 		.why = functions->why,
 	};
 }

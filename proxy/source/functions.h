@@ -51,20 +51,20 @@ enum kw_source_functions_state {
 
 /* What came of it. */
 enum kw_source_functions_standing {
-	KW_FUNCTIONS_OFF,         /* source.functions=false */
-	KW_FUNCTIONS_UNKNOWN,     /* the primary has not answered yet */
-	KW_FUNCTIONS_CARRIED,     /* the table has what the primary has */
-	KW_FUNCTIONS_HELD,        /* the table has what the primary had */
-	KW_FUNCTIONS_UNSUPPORTED, /* from here on the table has none: the server knows no functions
+	KW_SOURCE_FUNCTIONS_OFF,         /* source.functions=false */
+	KW_SOURCE_FUNCTIONS_UNKNOWN,     /* the primary has not answered yet */
+	KW_SOURCE_FUNCTIONS_CARRIED,     /* the table has what the primary has */
+	KW_SOURCE_FUNCTIONS_HELD,        /* the table has what the primary had */
+	KW_SOURCE_FUNCTIONS_UNSUPPORTED, /* from here on the table has none: the server knows no functions
 				   */
-	KW_FUNCTIONS_REFUSED,     /* it does not answer FUNCTION DUMP */
-	KW_FUNCTIONS_UNFIT,       /* they are too large, or not understood */
+	KW_SOURCE_FUNCTIONS_REFUSED,     /* it does not answer FUNCTION DUMP */
+	KW_SOURCE_FUNCTIONS_UNFIT,       /* they are too large, or not understood */
 };
 
 /* Is it known why libraries that the table has are gone at the server? */
 enum kw_source_functions_loss {
-	KW_FUNCTIONS_LOSS_UNEXPLAINED, /* it is another server, or data set, than the last one */
-	KW_FUNCTIONS_LOSS_EXPLAINED,   /* only a command can have taken them */
+	KW_SOURCE_FUNCTIONS_LOSS_UNEXPLAINED, /* it is another server, or data set, than the last one */
+	KW_SOURCE_FUNCTIONS_LOSS_EXPLAINED,   /* only a command can have taken them */
 };
 
 struct kw_source_functions {

@@ -263,6 +263,90 @@ static void test_other_commands_are_waited_for_by_number(void **state)
 	kw_feed_close(&world.feed);
 }
 
+static void add_command(struct world *world, const char *word)
+{
+	const struct kw_slice argv[] = {kw_slice_text(word)};
+
+	kw_feed_command(&world->feed, 1, argv);
+}
+
+/* Between two fences a command is on its way with nothing beside it but the question. */
+static void a_fence_lets_a_command_stand_alone(void **state)
+{
+	struct world world = {0};
+	uint64_t first, end, at;
+
+	kw_feed_reset(&world.feed, 100);
+	remove_key(&world, 0, "a");
+	first = kw_feed_fence(&world.feed);
+	kw_feed_move_fence(&world.feed, first);
+	add_command(&world, "ALONE");
+	end = kw_feed_fence(&world.feed);
+	remove_key(&world, 0, "b");
+	assert_string_equal(send_all(&world), SELECT("0") UNLINK("a") ASK);
+	assert_false(kw_feed_unsent(&world.feed));
+	assert_string_equal(send_all(&world), "");
+	kw_feed_ask(&world.feed); /* one question is out already */
+	assert_false(kw_feed_unsent(&world.feed));
+
+	/* The replica's answer leaves out the question's own bytes. */
+	assert_false(kw_feed_reached(&world.feed, first));
+	at = world.feed.sent_end - (sizeof ASK - 1);
+	assert_true(ack(&world, at));
+	assert_string_equal(world.done, ".a");
+	assert_true(kw_feed_reached(&world.feed, first));
+	assert_string_equal(send_all(&world), "");
+
+	kw_feed_move_fence(&world.feed, end);
+	assert_string_equal(send_all(&world), "*1\r\n$5\r\nALONE\r\n" ASK);
+	assert_true(ack(&world, at + (sizeof ASK - 1)));
+	assert_false(kw_feed_reached(&world.feed, end));
+	assert_true(ack(&world, world.feed.sent_end - (sizeof ASK - 1)));
+	assert_true(kw_feed_reached(&world.feed, end));
+	assert_string_equal(send_all(&world), "");
+
+	kw_feed_move_fence(&world.feed, 0);
+	assert_string_equal(send_all(&world), UNLINK("b"));
+	kw_feed_close(&world.feed);
+}
+
+/* The link broke meanwhile: what is sent again ends at the fence, too. */
+static void a_fence_outlasts_a_broken_link(void **state)
+{
+	struct world world = {0};
+
+	kw_feed_reset(&world.feed, 100);
+	remove_key(&world, 0, "a");
+	kw_feed_move_fence(&world.feed, kw_feed_fence(&world.feed));
+	add_command(&world, "ALONE");
+	send_all(&world);
+	assert_true(kw_feed_rewind(&world.feed, 100, on_done, &world));
+	assert_string_equal(send_all(&world), SELECT("0") UNLINK("a") ASK);
+	assert_false(kw_feed_unsent(&world.feed));
+	kw_feed_reset(&world.feed, 200);
+	remove_key(&world, 0, "b");
+	assert_string_equal(send_all(&world), SELECT("0") UNLINK("b"));
+	kw_feed_close(&world.feed);
+}
+
+/* A change that was given up has no bytes, so nothing else would keep it behind the fence. */
+static void what_has_no_bytes_waits_at_the_fence_too(void **state)
+{
+	struct world world = {0};
+
+	kw_feed_reset(&world.feed, 100);
+	kw_feed_move_fence(&world.feed, kw_feed_fence(&world.feed));
+	kw_feed_nothing(&world.feed, 0);
+	send_all(&world);
+	assert_true(ack(&world, world.feed.sent_end));
+	assert_string_equal(world.done, ".");
+	kw_feed_move_fence(&world.feed, 0);
+	kw_feed_wrote(&world.feed, 0);
+	assert_true(ack(&world, world.feed.sent_end));
+	assert_string_equal(world.done, "-");
+	kw_feed_close(&world.feed);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -275,6 +359,9 @@ int main(void)
 		cmocka_unit_test(test_what_is_given_up_counts_in_its_turn),
 		cmocka_unit_test(test_an_untouched_stream_may_begin_anywhere),
 		cmocka_unit_test(test_other_commands_are_waited_for_by_number),
+		cmocka_unit_test(a_fence_lets_a_command_stand_alone),
+		cmocka_unit_test(a_fence_outlasts_a_broken_link),
+		cmocka_unit_test(what_has_no_bytes_waits_at_the_fence_too),
 	};
 
 	return cmocka_run_group_tests_name("agent-feed", tests, NULL, NULL);
