@@ -383,6 +383,7 @@ static void look(struct kw_functions *functions, uint64_t now_us)
 			server->major, server->minor);
 		return;
 	}
+	kw_local_use_functions(local);
 	move(functions, KW_FUNCTIONS_LOOKING);
 	kw_redis_words(local->redis, on_dump, functions, "FUNCTION", "DUMP", NULL);
 }

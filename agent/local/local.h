@@ -65,6 +65,7 @@ enum kw_local_state {
 enum kw_local_manner {
 	KW_LOCAL_BY_COMMANDS = 1,
 	KW_LOCAL_AS_PRIMARY = 2,
+	KW_LOCAL_WITH_FUNCTIONS = 4, /* it changes function libraries, too */
 };
 
 struct kw_local_options {
@@ -271,6 +272,12 @@ static inline bool kw_local_has_ended(const struct kw_local *local)
 
 /* A FLUSHDB of ours was acknowledged. */
 void kw_local_flushed(struct kw_local *local);
+
+/* The agent changes function libraries from now on: its user needs more. */
+static inline void kw_local_use_functions(struct kw_local *local)
+{
+	local->options.manner |= KW_LOCAL_WITH_FUNCTIONS;
+}
 
 /*
  * permissions.c: the server denied a command of the agent's user, on this connection or another.

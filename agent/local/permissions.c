@@ -22,10 +22,12 @@ enum {
 	ALWAYS = 0,
 	COMMANDS = KW_LOCAL_BY_COMMANDS,
 	LEADS = KW_LOCAL_AS_PRIMARY,
-	CURSOR_FUNCTION = 4,
-	CURSOR_KEY = 8,
-	EXPIRETIME = 16, /* from Redis 7.0 on */
-	NO_EXPIRETIME = 32,
+	FUNCTIONS = KW_LOCAL_WITH_FUNCTIONS,
+	CURSOR_FUNCTION = 8,
+	CURSOR_KEY = 16,
+	EXPIRETIME = 32, /* from Redis 7.0 on */
+	NO_EXPIRETIME = 64,
+	FOLLOWS_NOBODY = 128, /* not AS_PRIMARY */
 };
 
 #define TRY(depends, acl, why, ...)                                                                \
@@ -68,6 +70,9 @@ static const struct {
 	TRY(LEADS, "+config|get", "to lead the server", "CONFIG", "GET", KW_WANTED_KEY),
 	TRY(LEADS, "+config|set", "to lead the server", "CONFIG", "SET", KW_WANTED_KEY, "x"),
 	ASK(LEADS, "+function|dump", "to keep its functions", "FUNCTION", "DUMP"),
+	ASK(FUNCTIONS | FOLLOWS_NOBODY, "+function|dump", "to compare functions", "FUNCTION", "DUMP"),
+	ASK(FUNCTIONS | COMMANDS, "+function|restore", "to load functions", "FUNCTION", "RESTORE", "x"),
+	ASK(FUNCTIONS | COMMANDS, "+function|delete", "to delete functions", "FUNCTION", "DELETE", "x"),
 	ASK(LEADS, "+replicaof", "to lead the server", "REPLICAOF", KW_WANTED_KEY, "x"),
 };
 /* clang-format on */
@@ -79,7 +84,8 @@ size_t kw_local_wanted(enum kw_local_manner manner, bool key, bool expiretime,
 	struct kw_wanted wanted[KW_LOCAL_PERMISSIONS])
 {
 	const unsigned depends = (unsigned)manner | (key ? CURSOR_KEY : CURSOR_FUNCTION) |
-				 (expiretime ? EXPIRETIME : NO_EXPIRETIME);
+				 (expiretime ? EXPIRETIME : NO_EXPIRETIME) |
+				 (manner & KW_LOCAL_AS_PRIMARY ? 0 : FOLLOWS_NOBODY);
 	size_t count = 0;
 
 	for (size_t i = 0; i < ROWS; i++)

@@ -231,6 +231,7 @@ static void make_table(struct test_proxy *proxy)
 		.grace_us = 1000000,
 		.epoch = proxy->epoch,
 		.hash_seed = 7,
+		.functions = true,
 	};
 	struct kw_table_memory memory = {.extend = extend, .arg = &proxy->memory};
 	struct kw_error error;

@@ -1,4 +1,5 @@
 #include "local/cursor.h"
+#include "rdb/libraries.h"
 
 #include <string.h>
 
@@ -375,6 +376,9 @@ static void a_cursor_of_any_name_is_told_from_what_quotes_one(void **state)
 		kw_buffer_clear(&code);
 		kw_cursor_library(bond ? "another" : longest, &cursor, &code);
 		assert_true(kw_cursor_is_library(
+			kw_slice(kw_buffer_bytes(&code), kw_buffer_length(&code))));
+		/* So no set of functions has it, neither the proxy's nor the agent's. */
+		assert_true(kw_library_is_cursor(
 			kw_slice(kw_buffer_bytes(&code), kw_buffer_length(&code))));
 	}
 	/* A library of somebody's who keeps one as an example. */

@@ -177,6 +177,19 @@ static const struct {
 	{{FIRST, .limited = true}, KW_AGENT_BOOTSTRAPPING, KW_REASON_LIMITED},
 	{{WARM, .table = KW_TABLE_BEHIND, .limited = true}, KW_AGENT_LAGGING,
 		KW_REASON_TABLE_BEHIND},
+
+	/* Function libraries come after keys, but no agent is warm without them. */
+	{{WARM, .functions = KW_FUNCTIONS_LATE}, KW_AGENT_LAGGING, KW_REASON_FUNCTIONS_LATE},
+	{{FIRST, .functions = KW_FUNCTIONS_LATE}, KW_AGENT_BOOTSTRAPPING, KW_REASON_CATCHING_UP},
+	{{FIRST, .equality = KW_SYNC_EQUAL, .functions = KW_FUNCTIONS_LATE}, KW_AGENT_BOOTSTRAPPING,
+		KW_REASON_FUNCTIONS_LATE},
+	{{WARM, .functions = KW_FUNCTIONS_ARE_HELD}, KW_AGENT_LAGGING, KW_REASON_FUNCTIONS_HELD},
+	{{WARM, .functions = KW_FUNCTIONS_ARE_REFUSED}, KW_AGENT_LAGGING,
+		KW_REASON_FUNCTIONS_REFUSED},
+	{{WARM, .quarantined = 1, .functions = KW_FUNCTIONS_ARE_REFUSED}, KW_AGENT_LAGGING,
+		KW_REASON_QUARANTINED},
+	{{WARM, .unsaved = true, .functions = KW_FUNCTIONS_LATE}, KW_AGENT_LAGGING,
+		KW_REASON_FUNCTIONS_LATE},
 };
 
 static void each_case_has_its_state_and_reason(void **state)
