@@ -334,7 +334,9 @@ static void take_dump(struct kw_functions *functions, struct kw_slice dump)
 			"the local server's function libraries are not understood: %.300s",
 			error.text);
 	} else if (!may_work(functions) || !is_same(&newest, &functions->place)) {
-		move(functions, KW_FUNCTIONS_IDLE); /* another set is there already */
+		/* Another set is there already, or this is no time to change the server. */
+		functions->looked_us = 0;
+		move(functions, KW_FUNCTIONS_IDLE);
 	} else {
 		functions->local_count = local.count;
 		digest = kw_libraries_digest(&local);

@@ -11,7 +11,8 @@
  * server's data alone, so it is left out of every set: whoever reads or writes a set never sees it,
  * and never replaces or deletes it.
  *
- * Pure. Memory is taken for the code that is unpacked, at most `most` bytes of it. Any thread.
+ * Pure. Memory is taken for `most` bytes of code, and for one packed string: KW_PAYLOAD_EXPANSION
+ * times the payload at most (payload.h). Any thread.
  */
 #ifndef KW_RDB_LIBRARIES_H
 #define KW_RDB_LIBRARIES_H

@@ -89,7 +89,7 @@ static void publish(struct kw_source_functions *functions, const struct kw_libra
 		kw_table_set_functions(functions->table,
 			kw_slice(kw_buffer_bytes(&bytes), kw_buffer_length(&bytes)),
 			functions->loss == KW_SOURCE_FUNCTIONS_LOSS_EXPLAINED ? KW_FUNCTIONS_TOLD
-								       : KW_FUNCTIONS_FOUND);
+									      : KW_FUNCTIONS_FOUND);
 		functions->changes +=
 			kw_table_history(functions->table)->functions.version != version;
 		functions->libraries = set->count;
@@ -150,26 +150,7 @@ static void take_dump(struct kw_source_functions *functions, struct kw_slice dum
 
 /* ---- asking ---- */
 
-static void answered(void *arg, const struct kw_reply *reply)
-{
-	struct kw_source_functions *functions = arg;
-	struct kw_error error;
-
-	reply = kw_data_reply(functions->data, reply);
-	if (!reply || functions->sm.state < KW_SOURCE_FUNCTIONS_ASKED)
-		return; /* the connection is lost, or about to be */
-	if (reply->type == KW_REPLY_STRING) {
-		take_dump(functions, reply->text);
-	} else {
-		kw_data_refusal(&error, functions->user, "FUNCTION DUMP", "+function|dump", reply);
-		drop(functions, KW_SOURCE_FUNCTIONS_REFUSED, error.text);
-	}
-	move(functions, functions->sm.state == KW_SOURCE_FUNCTIONS_AGAIN
-				? KW_SOURCE_FUNCTIONS_DUE
-				: KW_SOURCE_FUNCTIONS_IDLE);
-}
-
-/* It is to be asked from now on, once more if it is asked already. */
+/* Ask from now on, once more if a question is out. */
 static void want(struct kw_source_functions *functions)
 {
 	if (functions->standing == KW_SOURCE_FUNCTIONS_OFF || !functions->server)
@@ -178,6 +159,27 @@ static void want(struct kw_source_functions *functions)
 		move(functions, KW_SOURCE_FUNCTIONS_DUE);
 	else if (functions->sm.state == KW_SOURCE_FUNCTIONS_ASKED)
 		move(functions, KW_SOURCE_FUNCTIONS_AGAIN);
+}
+
+static void answered(void *arg, const struct kw_reply *reply)
+{
+	struct kw_source_functions *functions = arg;
+	struct kw_error error;
+
+	reply = kw_data_reply(functions->data, reply);
+	if (!reply || functions->sm.state < KW_SOURCE_FUNCTIONS_ASKED)
+		return; /* the connection is lost, or about to be */
+	if (reply->type == KW_REPLY_ERROR && kw_server_error_passes(kw_server_error(reply->text))) {
+		want(functions); /* the table keeps what it has until then */
+	} else if (reply->type == KW_REPLY_STRING) {
+		take_dump(functions, reply->text);
+	} else {
+		kw_data_refusal(&error, functions->user, "FUNCTION DUMP", "+function|dump", reply);
+		drop(functions, KW_SOURCE_FUNCTIONS_REFUSED, error.text);
+	}
+	move(functions, functions->sm.state == KW_SOURCE_FUNCTIONS_AGAIN
+				? KW_SOURCE_FUNCTIONS_DUE
+				: KW_SOURCE_FUNCTIONS_IDLE);
 }
 
 void kw_source_functions_up(struct kw_source_functions *functions, enum kw_feed_server server,

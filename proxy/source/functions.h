@@ -5,7 +5,7 @@
  *   │ IDLE │ each minute      │ DUE │─────▶│ ASKED │──────────▶ IDLE
  *   └──────┘─────────────────▶└─────┘      └───────┘
  *                                ▲            │ told meanwhile
- *                       answered │         ┌───────┐
+ *                       answered │         ┌───────┐ or the server is busy: BUSY, LOADING
  *                                └─────────│ AGAIN │
  *                                          └───────┘
  *   any ── the connection is lost ──▶ IDLE
@@ -55,15 +55,17 @@ enum kw_source_functions_standing {
 	KW_SOURCE_FUNCTIONS_UNKNOWN,     /* the primary has not answered yet */
 	KW_SOURCE_FUNCTIONS_CARRIED,     /* the table has what the primary has */
 	KW_SOURCE_FUNCTIONS_HELD,        /* the table has what the primary had */
-	KW_SOURCE_FUNCTIONS_UNSUPPORTED, /* from here on the table has none: the server knows no functions
-				   */
+	KW_SOURCE_FUNCTIONS_UNSUPPORTED, /* from here on the table has none: the server knows no
+					  * functions
+					  */
 	KW_SOURCE_FUNCTIONS_REFUSED,     /* it does not answer FUNCTION DUMP */
 	KW_SOURCE_FUNCTIONS_UNFIT,       /* they are too large, or not understood */
 };
 
 /* Is it known why libraries that the table has are gone at the server? */
 enum kw_source_functions_loss {
-	KW_SOURCE_FUNCTIONS_LOSS_UNEXPLAINED, /* it is another server, or data set, than the last one */
+	KW_SOURCE_FUNCTIONS_LOSS_UNEXPLAINED, /* it is another server, or data set, than the last
+						 one */
 	KW_SOURCE_FUNCTIONS_LOSS_EXPLAINED,   /* only a command can have taken them */
 };
 

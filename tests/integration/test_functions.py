@@ -6,6 +6,7 @@ import pytest
 
 from lib.daemon import MODES, RDMA_HOST
 from lib.process import wait_for
+from lib.tls import Authority
 from test_acl import PASSWORD, primary_acl, set_user
 
 pytestmark = pytest.mark.sanitize
@@ -17,6 +18,11 @@ FEEDS = ["notifications", "stream"]
 def code(name, answer, function=None):
     return (f"#!lua name={name}\nredis.register_function{{function_name='{function or name}', "
             f"callback=function(keys, args) return '{answer}' end, flags={{'no-writes'}}}}")
+
+
+def filler(lines):
+    """Comments of 100 bytes each."""
+    return "\n".join(f"-- {os.urandom(48).hex()}" for _ in range(lines))
 
 
 def load(server, name, answer, function=None):
@@ -85,12 +91,17 @@ def test_they_come_in_each_mode(bed, any_server, mode):
 def test_they_come_by_each_carrier(bed, carrier):
     more = {}
     if carrier == "tcp+tls":
-        from lib.tls import Authority
         authority = Authority(bed.directory)
         more = {"proxy": {key.replace(".", "__"): value for key, value in authority.wire("proxy").items()},
                 "agent": {key.replace(".", "__"): value for key, value
                           in authority.wire("agent", san="URI:keywake:agent").items()}}
-    live(start(bed, listen=(carrier,), via=carrier, **more))
+    pair = start(bed, listen=(carrier,), via=carrier, **more)
+    live(pair)
+    # About as much as a table carries, in one READ.
+    pair.primary.command("FUNCTION", "LOAD", code("large", "x") + "\n" + filler(10_000))
+    pair.agent.wait_warm()
+    assert pair.proxy.status()["functions"]["bytes"] > 1_000_000
+    assert own(pair.replica) == own(pair.primary) != {}
 
 
 def test_without_the_option_the_replica_keeps_its_own(bed):
@@ -220,7 +231,7 @@ def test_a_proxy_that_finds_none_asks_before_the_replica_loses_its_own(bed):
 
 
 def guarded(bed, proxy_more=(), agent_more=(), **proxy):
-    primary, replica = bed.server("primary"), bed.server("replica", )
+    primary, replica = bed.server("primary"), bed.server("replica")
     load(primary, "first", "one")
     password = bed.file("password", PASSWORD + "\n")
     primary.command("CONFIG", "SET", "notify-keyspace-events", "AE")
@@ -296,8 +307,7 @@ def test_a_library_that_the_replica_cannot_load_is_named_and_harms_no_key(bed, m
 
 def test_too_much_code_is_said_and_keys_go_on(bed):
     pair = start(bed)
-    filler = "\n".join(f"-- {os.urandom(48).hex()}" for _ in range(12000))
-    pair.primary.command("FUNCTION", "LOAD", code("huge", "x") + "\n" + filler)
+    pair.primary.command("FUNCTION", "LOAD", code("huge", "x") + "\n" + filler(12_000))
     pair.settle()
     status = pair.proxy.status()["functions"]
     assert status["state"] == "unfit" and status["bytes"] == 0, status
@@ -328,3 +338,27 @@ def test_a_kept_table_keeps_them(bed):
     finally:
         if os.path.exists(path):
             os.unlink(path)
+
+
+@pytest.mark.parametrize("feed", FEEDS)
+def test_a_primary_whose_functions_change_all_the_time_is_waited_for_all_the_same(bed, feed):
+    """`wait warm` ends all the same, and covers what was loaded before it."""
+    pair = start(bed, feed=feed)
+    stop = threading.Event()
+
+    def change():
+        with pair.primary.client() as client:
+            i = 0
+            while not stop.is_set():
+                i += 1
+                client.execute_command("FUNCTION", "LOAD", "REPLACE", code("busy", i))
+    writer = threading.Thread(target=change)
+    writer.start()
+    try:
+        load(pair.primary, "second", "two")
+        pair.primary.command("SET", "key", "value")
+        pair.agent.ctl_ok("wait", "warm", "--timeout", 30)
+        assert "second" in own(pair.replica) and pair.replica.command("GET", "key") == b"value"
+    finally:
+        stop.set()
+        writer.join()

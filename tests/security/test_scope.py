@@ -112,6 +112,28 @@ def test_a_scoped_key_cannot_ask_for_keys_by_their_hash(bed):
             assert not any(piece)
 
 
+FUNCTION_LIBRARY = f"#!lua name=hidden\nredis.register_function('hidden', function() return '{MARK.decode()}' end)"
+
+
+@pytest.mark.quick
+def test_a_scoped_key_reads_no_function_library(bed):
+    """No prefix is theirs. An agent with such a key leaves those of its server alone, and is warm without them."""
+    primary, proxy = keyed(bed, source__functions=True)
+    primary.command("FUNCTION", "LOAD", FUNCTION_LIBRARY)
+    proxy.wait_status(lambda status: status["functions"]["libraries"] == 1, "the library is in the table")
+    with attacker(proxy) as joined:
+        joined.read(SCOPE_OFFSET, SCOPE_BYTES)
+        _, segments, extents = directory_of(joined)
+        read = b"".join(piece for _, piece in pieces_of(joined, segments + extents))
+    assert MARK not in read and b"register_function" not in read
+    agent = agent_of(bed, proxy, **FILTER)
+    agent.replica.command("FUNCTION", "LOAD", FUNCTION_LIBRARY.replace("hidden", "local"))
+    agent.wait_warm()
+    assert agent.status()["functions"]["state"] == "hidden"
+    assert b"local" in str(agent.replica.command("FUNCTION", "LIST")).encode()
+    assert b"name=hidden" not in str(agent.replica.command("FUNCTION", "LIST", "WITHCODE")).encode()
+
+
 @pytest.mark.quick
 def test_who_does_not_ask_for_the_scope_reads_nothing(bed):
     """An agent that knows nothing of scopes would take what it cannot see for deleted."""

@@ -266,6 +266,35 @@ static void a_refusal_is_told_and_keys_go_on(void **state)
 	end();
 }
 
+/* The server counts what it refused at once beside the calls. */
+static bool is_refused_twice(struct test *t)
+{
+	const char *line = strstr(test_ask(t, "INFO commandstats"), "cmdstat_function|dump:");
+
+	return line && strtoull(strstr(line, "rejected_calls=") + 15, NULL, 10) >= 2;
+}
+
+/* It says MASTERDOWN here; a script that runs for long has it say BUSY. */
+static void a_server_that_cannot_answer_now_is_asked_again(void **state)
+{
+	begin();
+	load("a", 1);
+	follow();
+	version_before = report().version;
+	load("b", 1);
+	test_ask(&test, "CONFIG SET replica-serve-stale-data no");
+	test_ask(&test, "REPLICAOF 127.0.0.1 1");
+	fake_feed.handlers.functions(fake_feed.handlers.arg, KW_FEED_FUNCTIONS_CHANGED);
+	test_until(&test, is_refused_twice, "a second question");
+	assert_string_equal(report().state, "carried");
+	assert_int_equal(report().version, version_before);
+	test_ask(&test, "REPLICAOF NO ONE");
+	settle();
+	assert_string_equal(report().state, "carried");
+	assert_string_equal(carried(), "a b ");
+	end();
+}
+
 static void functions_that_are_too_large_are_not_carried(void **state)
 {
 	const size_t length = KW_FUNCTIONS_BYTES + 100;
@@ -459,6 +488,7 @@ int main(void)
 		cmocka_unit_test(what_is_told_meanwhile_is_asked_once_more),
 		cmocka_unit_test(cursors_of_agents_are_not_carried),
 		cmocka_unit_test(a_refusal_is_told_and_keys_go_on),
+		cmocka_unit_test(a_server_that_cannot_answer_now_is_asked_again),
 		cmocka_unit_test(functions_that_are_too_large_are_not_carried),
 		cmocka_unit_test(an_older_server_is_not_asked),
 		cmocka_unit_test(without_the_option_nothing_is_asked),
