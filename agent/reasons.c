@@ -146,7 +146,7 @@ static const struct kw_reason_row reasons[] = {
 		"Do what the reason says, or set apply.functions=false."},
 	[KW_REASON_FUNCTIONS_HELD] = {"functions_held", BAD,
 		"The primary has no function library, and may have lost them.",
-		"See functions that wait."},
+		"Load them into the primary again; or, if they may go, run keywakectl approve."},
 	[KW_REASON_TABLE_RECONCILES] = {"table_reconciles", PASSING,
 		"The proxy scans its primary again.", "Wait."},
 	[KW_REASON_TABLE_LACKS] = {"table_lacks_keys", BAD,
