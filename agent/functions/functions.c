@@ -331,7 +331,8 @@ static void take_dump(struct kw_functions *functions, struct kw_slice dump)
 	if (kw_libraries_read(&local, dump, KW_FUNCTIONS_LOCAL_BYTES, &error)) {
 		move(functions, KW_FUNCTIONS_IDLE);
 		REFUSE(functions,
-			"the local server's function libraries are not understood: %.300s",
+			"the local server's function libraries are not understood (%.300s): delete "
+			"the one that is meant, or set apply.functions=false",
 			error.text);
 	} else if (!may_work(functions) || !is_same(&newest, &functions->place)) {
 		/* Another set is there already, or this is no time to change the server. */

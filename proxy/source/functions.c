@@ -142,7 +142,7 @@ static void take_dump(struct kw_source_functions *functions, struct kw_slice dum
 	if (kw_libraries_read(&set, dump, KW_FUNCTIONS_BYTES, &error) == KW_OK) {
 		take_set(functions, &set);
 	} else {
-		kw_error_wrap(&error, "they are not carried");
+		kw_error_wrap(&error, "they are not carried, so load them into each replica");
 		drop(functions, KW_SOURCE_FUNCTIONS_UNFIT, error.text);
 	}
 	kw_libraries_close(&set);
