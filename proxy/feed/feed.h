@@ -139,7 +139,10 @@ struct kw_feed_handlers {
 	 * From the first value on, no change of any key is left out before `ready` or a doubt.
 	 */
 	void (*value)(void *arg, const struct kw_feed_value *value);
-	/* This database is empty as of now. False: the table has no room even to say so. */
+	/*
+	 * This database is empty as of the last answer on the data connection, which can be ahead
+	 * of what is told. False: the table has no room even to say so.
+	 */
 	bool (*flushed)(void *arg, uint32_t database);
 	/* Changes in these databases might have been missed (NULL: in all). why: a sentence. */
 	void (*doubt)(void *arg, enum kw_doubt cause, const struct kw_databases *databases,

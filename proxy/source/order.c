@@ -8,18 +8,6 @@
 
 #define OPEN UINT64_MAX /* the offset after it was not told yet */
 
-/* The last fetch of a key. The stream has passed it when it is at `after`: the place is free. */
-struct place {
-	uint64_t hash;
-	uint64_t before, after; /* offsets; before 0: no change is old */
-	uint64_t number;        /* of the fetch */
-};
-
-struct kw_order_bucket {
-	struct place places[KW_ORDER_PLACES];
-	uint64_t crowded; /* until here there are fetches without a place */
-};
-
 void kw_order_init(struct kw_order *order, uint64_t seed)
 {
 	*order = (struct kw_order){.seed = seed};
@@ -41,12 +29,12 @@ static bool is_told(const struct kw_order *order)
 	return order->state == KW_ORDER_EVEN || order->state == KW_ORDER_ASKED;
 }
 
-static bool is_free(const struct kw_order *order, const struct place *place)
+static bool is_free(const struct kw_order *order, const struct kw_order_place *place)
 {
 	return place->after <= order->passed;
 }
 
-static struct place *place_of(
+static struct kw_order_place *place_of(
 	const struct kw_order *order, struct kw_order_bucket *bucket, uint64_t hash)
 {
 	for (int i = 0; i < KW_ORDER_PLACES; i++)
@@ -55,7 +43,8 @@ static struct place *place_of(
 	return NULL;
 }
 
-static struct place *free_place(const struct kw_order *order, struct kw_order_bucket *bucket)
+static struct kw_order_place *free_place(
+	const struct kw_order *order, struct kw_order_bucket *bucket)
 {
 	for (int i = 0; i < KW_ORDER_PLACES; i++)
 		if (is_free(order, &bucket->places[i]))
@@ -71,12 +60,25 @@ static bool is_open(const struct kw_order_bucket *bucket)
 	return bucket->crowded == OPEN;
 }
 
+static void open_place(
+	struct kw_order *order, struct kw_order_bucket *bucket, uint64_t hash, uint64_t before)
+{
+	struct kw_order_place *place = place_of(order, bucket, hash);
+
+	order->until = OPEN;
+	if (!place)
+		place = free_place(order, bucket);
+	if (place)
+		*place = (struct kw_order_place){hash, before, OPEN};
+	else
+		bucket->crowded = OPEN;
+}
+
 static void note(struct kw_order *order, uint32_t database, struct kw_slice key, uint64_t before)
 {
 	uint64_t hash = kw_hash_key(order->seed, database, key.data, key.length);
 	uint32_t number = (uint32_t)(hash & (KW_ORDER_BUCKETS - 1));
 	struct kw_order_bucket *bucket;
-	struct place *place;
 
 	if (!is_told(order))
 		return; /* all are unsure until the first offset, which is after this fetch */
@@ -85,15 +87,7 @@ static void note(struct kw_order *order, uint32_t database, struct kw_slice key,
 	bucket = &order->buckets[number];
 	if (!is_open(bucket))
 		order->open[order->open_count++] = number;
-	order->fetches++;
-	order->until = OPEN;
-	place = place_of(order, bucket, hash);
-	if (!place)
-		place = free_place(order, bucket);
-	if (place)
-		*place = (struct place){hash, before, OPEN, order->fetches};
-	else
-		bucket->crowded = OPEN;
+	open_place(order, bucket, hash, before);
 }
 
 void kw_order_fetched(struct kw_order *order, uint32_t database, struct kw_slice key)
@@ -106,21 +100,33 @@ void kw_order_asked_for(struct kw_order *order, uint32_t database, struct kw_sli
 	note(order, database, key, 0);
 }
 
-void kw_order_flushed(struct kw_order *order)
+void kw_order_emptied(struct kw_order *order, uint32_t database)
 {
-	order->flushed = order->fetches;
+	if (is_told(order))
+		open_place(order, &order->emptied, database, order->last);
 }
 
-static bool is_old(const struct kw_order *order, const struct place *place, uint64_t end)
+static enum kw_order_age age_in(const struct kw_order *order, struct kw_order_bucket *bucket,
+	uint64_t hash, struct kw_order_span span)
 {
-	return place->number > order->flushed && end <= place->before;
+	const struct kw_order_place *place = place_of(order, bucket, hash);
+
+	if (place && span.begin < place->after)
+		return span.end <= place->before ? KW_ORDER_OLD : KW_ORDER_UNSURE;
+	return !place && span.begin < bucket->crowded ? KW_ORDER_UNSURE : KW_ORDER_NEW;
+}
+
+/* The table is as of the later of both, so what is old to one of them is old. */
+static enum kw_order_age older(enum kw_order_age one, enum kw_order_age other)
+{
+	return one < other ? one : other;
 }
 
 enum kw_order_age kw_order_age(
 	struct kw_order *order, uint32_t database, struct kw_slice key, struct kw_order_span span)
 {
 	struct kw_order_bucket *bucket;
-	const struct place *place;
+	enum kw_order_age emptied;
 	uint64_t hash;
 
 	if (order->state == KW_ORDER_OFF)
@@ -131,18 +137,19 @@ enum kw_order_age kw_order_age(
 		order->passed = span.begin;
 	if (span.begin >= order->until)
 		return KW_ORDER_NEW;
+	emptied = age_in(order, &order->emptied, database, span);
+	if (!order->buckets)
+		return emptied;
 	hash = kw_hash_key(order->seed, database, key.data, key.length);
 	bucket = &order->buckets[hash & (KW_ORDER_BUCKETS - 1)];
-	place = place_of(order, bucket, hash);
-	if (place && span.begin < place->after)
-		return is_old(order, place, span.end) ? KW_ORDER_OLD : KW_ORDER_UNSURE;
-	return !place && span.begin < bucket->crowded ? KW_ORDER_UNSURE : KW_ORDER_NEW;
+	return older(emptied, age_in(order, bucket, hash, span));
 }
 
 bool kw_order_is_due(const struct kw_order *order)
 {
-	return order->state == KW_ORDER_WANTED ||
-	       (order->state == KW_ORDER_EVEN && order->open_count > 0);
+	bool open = order->open_count > 0 || is_open(&order->emptied);
+
+	return order->state == KW_ORDER_WANTED || (order->state == KW_ORDER_EVEN && open);
 }
 
 void kw_order_asked(struct kw_order *order)
@@ -167,7 +174,8 @@ void kw_order_told(struct kw_order *order, uint64_t offset)
 		order->first = offset;
 	for (uint32_t i = 0; i < order->open_count; i++)
 		end_open(&order->buckets[order->open[i]], offset);
-	if (order->open_count > 0)
+	end_open(&order->emptied, offset);
+	if (order->until == OPEN)
 		order->until = offset;
 	order->open_count = 0;
 	order->last = offset;

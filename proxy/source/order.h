@@ -20,11 +20,14 @@
  *   └─────┘          └────────┘       └───────┘      └──────┘◀──────── told ───────└───────┘
  *   all are unsure, until the stream is at the first offset
  *
+ * An answer that a database is empty is a fetch of all its keys: none of them is there. So changes
+ * of a database that was emptied are old, unsure or new as well.
+ *
  * Keys are known by 64 bits of a hash with a seed that nobody knows. There are buckets of a few
  * places for fetches that the stream has not passed. In a bucket without a place all keys that are
  * not in it are unsure until the stream has passed them, too. So the memory is bounded (4 MiB),
- * whatever is fetched. There is room for 10 s of fetches at 10,000 a second, beyond which they would
- * make others again.
+ * whatever is fetched. There is room for 10 s of fetches at 10,000 a second, beyond which they
+ * would make others again.
  *
  * Pure. The caller provides the struct. One thread.
  */
@@ -54,18 +57,26 @@ struct kw_order_span {
 	uint64_t begin, end; /* end UINT64_MAX: it is not known yet */
 };
 
-struct kw_order_bucket;
+/* The last fetch of a key. The stream has passed it when it is at `after`: the place is free. */
+struct kw_order_place {
+	uint64_t hash;
+	uint64_t before, after; /* offsets; before 0: no change is old */
+};
+
+struct kw_order_bucket {
+	struct kw_order_place places[KW_ORDER_PLACES];
+	uint64_t crowded; /* until here there are fetches without a place */
+};
 
 struct kw_order {
 	enum kw_order_state state;
 	uint64_t seed;
-	uint64_t first;   /* EVEN, ASKED: the first offset that was told */
-	uint64_t last;    /* EVEN, ASKED: the last one */
-	uint64_t passed;  /* the stream has come so far */
-	uint64_t until;   /* from here on all is new; UINT64_MAX: not known yet */
-	uint64_t fetches; /* since the reset */
-	uint64_t flushed; /* so many of them were before the last flush */
+	uint64_t first;  /* EVEN, ASKED: the first offset that was told */
+	uint64_t last;   /* EVEN, ASKED: the last one */
+	uint64_t passed; /* the stream has come so far */
+	uint64_t until;  /* from here on all is new; UINT64_MAX: not known yet */
 	struct kw_order_bucket *buckets;
+	struct kw_order_bucket emptied;  /* places of databases, by their numbers */
 	uint32_t open[KW_ORDER_BUCKETS]; /* those with fetches since the last offset was told */
 	uint32_t open_count;
 };
@@ -83,12 +94,13 @@ void kw_order_fetched(struct kw_order *order, uint32_t database, struct kw_slice
 /* The key was asked for, but the table has something else: no change of it is old. */
 void kw_order_asked_for(struct kw_order *order, uint32_t database, struct kw_slice key);
 
-/* The stream emptied a database: with what was fetched there and is newer. Nothing is old. */
-void kw_order_flushed(struct kw_order *order);
+/* The server answered that the database is empty, and so is the table now: as if each key of it had
+ * been fetched, and was gone. */
+void kw_order_emptied(struct kw_order *order, uint32_t database);
 
 /* A change of the key is told. The stream has come to its begin, and never goes back. */
-enum kw_order_age kw_order_age(struct kw_order *order, uint32_t database, struct kw_slice key,
-	struct kw_order_span span);
+enum kw_order_age kw_order_age(
+	struct kw_order *order, uint32_t database, struct kw_slice key, struct kw_order_span span);
 
 /* Should the offset be asked for now? */
 bool kw_order_is_due(const struct kw_order *order);

@@ -202,7 +202,7 @@ bool kw_store_empty(struct kw_store *store, uint32_t database)
 	kw_store_settle(store);
 	if (kw_table_flush(store->table, database) == KW_PUT_FULL)
 		return false;
-	kw_order_flushed(&store->values.order);
+	kw_order_emptied(&store->values.order, database);
 	assert(kw_table_database_keys(store->table, database) == 0);
 	kw_databases_remove(&store->expiring, database);
 	kw_feed_emptied(store->feed, database);

@@ -95,7 +95,8 @@ static void other_keys_are_new(void **state)
 {
 	fetched("a");
 	assert_int_equal(age("b", 100), KW_ORDER_NEW);
-	assert_int_equal(kw_order_age(&order, 4, kw_slice_text("a"), (struct kw_order_span){100, 110}),
+	assert_int_equal(
+		kw_order_age(&order, 4, kw_slice_text("a"), (struct kw_order_span){100, 110}),
 		KW_ORDER_NEW);
 }
 
@@ -130,8 +131,8 @@ static void a_change_whose_end_is_not_known_is_not_old(void **state)
 	offset_is(200);
 	fetched("a");
 	offset_is(300);
-	assert_int_equal(
-		kw_order_age(&order, 3, kw_slice_text("a"), (struct kw_order_span){110, UINT64_MAX}),
+	assert_int_equal(kw_order_age(&order, 3, kw_slice_text("a"),
+				 (struct kw_order_span){110, UINT64_MAX}),
 		KW_ORDER_UNSURE);
 }
 
@@ -145,19 +146,51 @@ static void nothing_is_old_for_a_key_whose_answer_was_not_stored(void **state)
 	assert_int_equal(age("a", 300), KW_ORDER_NEW);
 }
 
-/* FLUSHALL │ SET a │ the fetch: the stream's flush empties the table of a, so SET a must be told. */
-static void nothing_is_old_for_keys_that_a_flush_took_from_the_table(void **state)
+/* FLUSHDB │ SET a │ DEL a │ the answer, which is ahead of the stream. */
+static void a_database_that_was_emptied_is_one_whose_keys_were_fetched(void **state)
 {
 	fetched("a");
 	offset_is(200);
+	kw_order_emptied(&order, 3);
+	offset_is(300);
+	assert_int_equal(age("a", 110), KW_ORDER_OLD);
+	assert_int_equal(age("b", 110), KW_ORDER_OLD);
+	assert_int_equal(age("b", 191), KW_ORDER_UNSURE);
+	assert_int_equal(age("b", 299), KW_ORDER_UNSURE);
+	assert_int_equal(age("b", 300), KW_ORDER_NEW);
+}
+
+static void other_databases_are_as_before(void **state)
+{
+	kw_order_emptied(&order, 4);
+	fetched("a");
+	offset_is(200);
+	assert_int_equal(age("b", 110), KW_ORDER_NEW);
+	assert_int_equal(age("a", 110), KW_ORDER_UNSURE);
+}
+
+static void a_key_that_was_fetched_after_its_database_was_emptied(void **state)
+{
+	kw_order_emptied(&order, 3);
+	offset_is(200);
 	fetched("a");
 	offset_is(300);
-	kw_order_flushed(&order);
-	assert_int_equal(age("a", 110), KW_ORDER_UNSURE);
-	fetched("a");
-	offset_is(400);
-	assert_int_equal(age("a", 120), KW_ORDER_OLD);
-	assert_int_equal(age("a", 300), KW_ORDER_UNSURE);
+	assert_int_equal(age("a", 150), KW_ORDER_OLD);
+	assert_int_equal(age("b", 150), KW_ORDER_UNSURE);
+	assert_int_equal(age("a", 250), KW_ORDER_UNSURE);
+	assert_int_equal(age("b", 250), KW_ORDER_NEW);
+}
+
+static void none_of_many_databases_is_left_out(void **state)
+{
+	for (uint32_t db = 0; db <= KW_ORDER_PLACES; db++)
+		kw_order_emptied(&order, db);
+	offset_is(200);
+	for (uint32_t db = 0; db <= KW_ORDER_PLACES; db++)
+		assert_int_equal(kw_order_age(&order, db, kw_slice_text("a"),
+					 (struct kw_order_span){150, 160}),
+			KW_ORDER_UNSURE);
+	assert_int_equal(age("a", 200), KW_ORDER_NEW);
 }
 
 static void nothing_is_known_after_a_reset(void **state)
@@ -216,8 +249,8 @@ static void few_others_are_unsure(void **state)
 }
 
 /*
- * A model of a server beside which the stream is late: 50 changes a millisecond, evenly of a million
- * keys. The stream is 1.5 s behind, and ten keys are fetched in a millisecond at most.
+ * A model of a server beside which the stream is late: 50 changes a millisecond, evenly of a
+ * million keys. The stream is 1.5 s behind, and ten keys are fetched in a millisecond at most.
  */
 #define STORM_KEYS 1000000
 #define STORM_RATE 50
@@ -309,7 +342,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			nothing_is_old_for_a_key_whose_answer_was_not_stored, make_even, end),
 		cmocka_unit_test_setup_teardown(
-			nothing_is_old_for_keys_that_a_flush_took_from_the_table, make_even, end),
+			a_database_that_was_emptied_is_one_whose_keys_were_fetched, make_even, end),
+		cmocka_unit_test_setup_teardown(other_databases_are_as_before, make_even, end),
+		cmocka_unit_test_setup_teardown(
+			a_key_that_was_fetched_after_its_database_was_emptied, make_even, end),
+		cmocka_unit_test_setup_teardown(none_of_many_databases_is_left_out, make_even, end),
 		cmocka_unit_test_setup_teardown(nothing_is_known_after_a_reset, make_even, end),
 		cmocka_unit_test_setup_teardown(none_of_many_fetches_is_left_out, make_even, end),
 		cmocka_unit_test_setup_teardown(few_others_are_unsure, make_even, end),
