@@ -128,11 +128,53 @@ static void on_connection(void *arg, struct kw_rpc_call *call, const json_t *par
 				   : json_integer((json_int_t)kw_rpc_call_connection(call)));
 }
 
+/* ---- waits ---- */
+
+static bool has_passed(void *arg, uint64_t token)
+{
+	const struct fixture *fixture = arg;
+
+	return token <= fixture->passed;
+}
+
+static void look(uv_prepare_t *before_sleep)
+{
+	struct fixture *fixture = before_sleep->data;
+
+	kw_rpc_waits_look(&fixture->waits);
+}
+
+static void begin_waits(struct fixture *fixture)
+{
+	kw_rpc_waits_init(&fixture->waits, &fixture->loop, has_passed, fixture);
+	uv_prepare_init(&fixture->loop, &fixture->before_sleep);
+	fixture->before_sleep.data = fixture;
+	uv_prepare_start(&fixture->before_sleep, look);
+}
+
+static void on_await(void *arg, struct kw_rpc_call *call, const json_t *params)
+{
+	struct fixture *fixture = arg;
+	uint64_t token = (uint64_t)json_integer_value(json_object_get(params, "token"));
+
+	kw_rpc_waits_add(&fixture->waits, call, params, token);
+}
+
+static void on_pass(void *arg, struct kw_rpc_call *call, const json_t *params)
+{
+	struct fixture *fixture = arg;
+
+	fixture->passed = (uint64_t)json_integer_value(json_object_get(params, "token"));
+	kw_rpc_result(call, json_integer(fixture->waits.count));
+}
+
 static void on_stop(void *arg, struct kw_rpc_call *call, const json_t *params)
 {
 	struct fixture *fixture = arg;
 
 	kw_rpc_result(call, json_string("stopping"));
+	kw_rpc_waits_close(&fixture->waits);
+	uv_close((uv_handle_t *)&fixture->before_sleep, NULL);
 	kw_rpc_server_close(fixture->server, fixture_closed, fixture);
 }
 
@@ -151,6 +193,10 @@ const struct kw_rpc_method fixture_methods[] = {
 		{{"number", JSON_INTEGER, false, "of another one"}}, on_connection},
 	{"take", "Write to what was passed.", {{0}}, on_take},
 	{"wanted", "Does anybody wait for the first one held?", {{0}}, on_wanted},
+	{"await", "Wait for a token.",
+		{{"token", JSON_INTEGER, true, "which one"}, KW_RPC_WAIT_PARAM}, on_await},
+	{"pass", "Let tokens pass. How many calls wait?",
+		{{"token", JSON_INTEGER, true, "up to this one"}}, on_pass},
 	{"stop", "Close the server.", {{0}}, on_stop},
 	{0},
 };
@@ -161,6 +207,7 @@ void *fixture_serve(void *arg)
 	struct kw_error why;
 
 	uv_loop_init(&fixture->loop);
+	begin_waits(fixture);
 	if (kw_rpc_server_new(&fixture->loop, fixture->path, fixture_methods, "keywake-test",
 		    fixture, &fixture->server, &why)) {
 		fprintf(stderr, "%s\n", why.text);

@@ -4,6 +4,7 @@
 
 #include "base/buffer.h"
 #include "control/rpc/rpc.h"
+#include "control/rpc/waits.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,6 +23,9 @@ struct fixture {
 	struct kw_rpc_server *server;
 	struct kw_rpc_call *held[HELD_MAX];
 	int held_count, echoes;
+	struct kw_rpc_waits waits;
+	uv_prepare_t before_sleep; /* looks at them */
+	uint64_t passed;           /* all tokens up to this one */
 	char directory[64], path[96];
 	bool closed;
 	pthread_barrier_t started;

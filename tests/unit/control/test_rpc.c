@@ -244,7 +244,7 @@ static void methods_are_described(void **state)
 	json_t *result;
 
 	assert_int_equal(call_text(client, "rpc.methods", NULL, &result), 0);
-	assert_int_equal(json_array_size(result), 14 + 5);
+	assert_int_equal(json_array_size(result), 16 + 5);
 	method = json_array_get(result, 0);
 	assert_string_equal(json_string_value(json_object_get(method, "name")), "echo");
 	method = json_array_get(json_object_get(method, "params"), 0);
