@@ -428,7 +428,7 @@ void kw_session_ended(struct kw_session *session, const char *why);
  */
 bool kw_session_sleeps(struct kw_session *session, uint64_t publication);
 
-/* A session reported another ticket: tell handlers.ticket. Over tcp the owner finds it later. */
+/* A session reported another ticket: tell handlers.ticket. */
 void kw_server_wished(struct kw_server *server, uint16_t ticket);
 
 void kw_server_rejected(struct kw_server *server, const char *why);

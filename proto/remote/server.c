@@ -190,6 +190,8 @@ static void on_async(uv_async_t *async)
 		kw_session_ended(conn->owner, conn->why.text);
 		kw_tcp_conn_free(conn);
 	}
+	if (server->handlers.ticket && !kw_server_closing(server))
+		server->handlers.ticket(server->handlers.arg, 0);
 }
 
 /* ---- handshakes ---- */

@@ -37,6 +37,7 @@ struct kw_tcp_serve {
 	struct list serving;
 	struct list over; /* ended in this turn */
 	bool eager;       /* one of `serving` has input that epoll does not show */
+	bool wished;      /* one of them waits for another ticket since this turn */
 };
 
 static void list_add(struct list *list, struct kw_tcp_peer *peer)
@@ -83,14 +84,22 @@ static void watch(struct kw_tcp_serve *serve, struct kw_tcp_peer *peer)
 		kw_tcp_peer_lost(peer, errno);
 }
 
+/* The ticket that it waits for; only this thread writes it. */
+static uint16_t ticket_of(const struct kw_tcp_peer *peer)
+{
+	return atomic_load_explicit(&peer->shown.shared.ticket, memory_order_relaxed);
+}
+
 static void peer_turn(struct kw_tcp_serve *serve, struct kw_tcp_peer *peer, uint32_t events)
 {
 	enum kw_frame_status bye = asked_bye(peer);
+	uint16_t ticket = ticket_of(peer);
 
 	if (bye != KW_FRAME_OK)
 		kw_tcp_peer_end(peer, bye);
 	else
 		kw_tcp_peer_turn(peer, serve->memory, events & (EPOLLIN | EPOLLHUP | EPOLLERR));
+	serve->wished |= ticket_of(peer) != ticket;
 	if (!kw_tcp_peer_over(peer))
 		watch(serve, peer);
 	if (kw_tcp_peer_over(peer))
@@ -120,8 +129,9 @@ static void hand_over(struct kw_tcp_serve *serve)
 {
 	struct kw_tcp_peer *peer;
 
-	if (!serve->over.head)
+	if (!serve->over.head && !serve->wished)
 		return;
+	serve->wished = false;
 	pthread_mutex_lock(&serve->lock);
 	while ((peer = serve->over.head)) {
 		list_remove(&serve->over, peer);

@@ -59,7 +59,10 @@ struct kw_tcp_conn {
 	struct kw_error why;
 };
 
-/* wake is called by the serving thread whenever a connection has ended: it must only signal. */
+/*
+ * wake is called by the serving thread whenever a connection has ended, or an agent waits for
+ * another ticket: it must only signal.
+ */
 struct kw_tcp_serve *kw_tcp_serve_new(
 	const struct kw_memory *memory, void (*wake)(void *arg), void *arg, struct kw_error *error);
 

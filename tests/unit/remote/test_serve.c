@@ -1,6 +1,8 @@
-/* The thread that serves READs over tcp, without a listener: its beginning and its end. */
+/* The thread that serves READs over tcp, without a listener: its beginning, its end and its calls.
+ */
 #include "remote/tcp/serve.h"
 
+#include <stdatomic.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -13,6 +15,7 @@
 
 #define ROUNDS 4000
 #define SPINS 4000
+#define PATIENCE_MS 30000
 
 static void wake(void *arg)
 {
@@ -53,10 +56,58 @@ static void a_thread_that_is_told_to_stop_while_it_wakes_ends(void **state)
 	}
 }
 
+/* Counts calls of the owner. */
+static void count(void *arg)
+{
+	atomic_fetch_add((atomic_uint *)arg, 1);
+}
+
+static void report(int end, uint16_t ticket)
+{
+	const struct kw_remote_progress progress = {.ticket = ticket, .state = "warm"};
+	struct kw_frame_report frame;
+
+	kw_frame_encode_report(&frame, &progress);
+	assert_int_equal(write(end, &frame, sizeof frame), sizeof frame);
+}
+
+static void await(atomic_uint *calls, unsigned wanted)
+{
+	for (int i = 0; i < PATIENCE_MS && atomic_load(calls) < wanted; i++)
+		usleep(1000);
+	assert_int_equal(atomic_load(calls), wanted);
+}
+
+/* The owner begins tickets, and must not find them only by looking now and then. */
+static void an_agent_that_waits_for_another_ticket_calls_the_owner(void **state)
+{
+	const struct kw_tcp_client client = {.depth = 1};
+	const struct kw_memory memory = {.fd = -1, .readonly_fd = -1};
+	atomic_uint calls = 0;
+	struct kw_error error;
+	struct kw_tcp_serve *serve = kw_tcp_serve_new(&memory, count, &calls, &error);
+	struct kw_tcp_conn *conn;
+	int ends[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+	assert_non_null(kw_tcp_serve_add(serve, kw_wire_plain(ends[0]), &client, &error));
+	report(ends[1], 4);
+	await(&calls, 1);
+	report(ends[1], 4); /* a sign of life */
+	report(ends[1], 6);
+	await(&calls, 2);
+	kw_tcp_serve_stop(serve);
+	while ((conn = kw_tcp_serve_ended(serve)))
+		kw_tcp_conn_free(conn);
+	kw_tcp_serve_free(serve);
+	close(ends[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_thread_that_is_told_to_stop_while_it_wakes_ends),
+		cmocka_unit_test(an_agent_that_waits_for_another_ticket_calls_the_owner),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
