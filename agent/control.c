@@ -375,14 +375,12 @@ static void on_barrier(void *arg, struct kw_rpc_call *call, const json_t *params
 	struct kw_agent_daemon *daemon = arg;
 	struct kw_tokens *tokens = &daemon->agent->sync.tokens;
 	uint64_t token = (uint64_t)json_integer_value(json_object_get(params, "token"));
-	bool passed;
 
-	if (!kw_token_known(tokens, token))
+	if (!kw_token_known(tokens, token)) {
 		token = kw_token_issue(tokens, kw_clock_us());
-	passed = kw_token_passed(tokens, token) &&
-		 kw_functions_fact(&daemon->agent->functions) == KW_FUNCTIONS_FINE;
-	kw_rpc_result(
-		call, json_pack("{s:I,s:b}", "token", (json_int_t)token, "passed", (int)passed));
+		kw_follow_hurry(&daemon->agent->follow);
+	}
+	kw_rpc_waits_add(&daemon->waits, call, params, token);
 }
 
 static void on_retarget(void *arg, struct kw_rpc_call *call, const json_t *params)
@@ -472,7 +470,8 @@ const struct kw_rpc_method kw_agent_methods[] = {
 		"Has all that the primary had done when the token was issued been applied here? "
 		"Without a token of this run of the agent, one is issued. passed is null if the "
 		"proxy is of an earlier version: compare fresh_us then.",
-		{{"token", JSON_INTEGER, false, "from an earlier answer"}}, on_barrier},
+		{{"token", JSON_INTEGER, false, "from an earlier answer"}, KW_RPC_WAIT_PARAM},
+		on_barrier},
 	{"approve", "Approve what waits for approval: the reason of the state says what that is.",
 		NO_PARAMS, on_approve},
 	{"retarget",

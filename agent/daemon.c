@@ -432,6 +432,40 @@ static void on_reload(void *arg)
 	kw_notify_ready();
 }
 
+/* ---- calls that wait ---- */
+
+static bool is_token_passed(void *arg, uint64_t token)
+{
+	const struct kw_agent_daemon *daemon = arg;
+
+	return daemon->agent && kw_token_passed(&daemon->agent->sync.tokens, token) &&
+	       kw_functions_fact(&daemon->agent->functions) == KW_FUNCTIONS_FINE;
+}
+
+static void look_at_waits(uv_prepare_t *handle)
+{
+	struct kw_agent_daemon *daemon = handle->data;
+
+	kw_rpc_waits_look(&daemon->waits);
+}
+
+static void begin_waits(struct kw_agent_daemon *daemon)
+{
+	kw_rpc_waits_init(&daemon->waits, daemon->loop, is_token_passed, daemon);
+	uv_prepare_init(daemon->loop, &daemon->before_sleep);
+	daemon->before_sleep.data = daemon;
+	uv_prepare_start(&daemon->before_sleep, look_at_waits);
+	uv_unref((uv_handle_t *)&daemon->before_sleep);
+}
+
+static void end_waits(struct kw_agent_daemon *daemon)
+{
+	kw_rpc_waits_close(&daemon->waits);
+	uv_close((uv_handle_t *)&daemon->before_sleep, NULL);
+}
+
+/* ---- the end ---- */
+
 static void close_handles(struct kw_agent_daemon *daemon)
 {
 	kw_signals_close(&daemon->signals);
@@ -487,6 +521,7 @@ int kw_agent_daemon_init(struct kw_agent_daemon *daemon, uv_loop_t *loop, struct
 	kw_port_memory_init(&daemon->ports, loop);
 	kw_notify_init(&daemon->notify, loop);
 	kw_daemon_begin(&daemon->daemon, loop, "agent");
+	begin_waits(daemon);
 	code = kw_signals_start(&daemon->signals, loop, &signals, error);
 	if (!code)
 		code = read_options(daemon, &options, error);
@@ -519,6 +554,7 @@ void kw_agent_daemon_shutdown(struct kw_agent_daemon *daemon, const char *why)
 	kw_port_memory_close(&daemon->ports);
 	kw_http_server_close(daemon->daemon.http);
 	daemon->daemon.http = NULL;
+	end_waits(daemon);
 	if (daemon->inspect)
 		kw_inspect_close(daemon->inspect, inspect_closed, daemon);
 	else

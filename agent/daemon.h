@@ -14,6 +14,7 @@
 #include "control/daemon.h"
 #include "control/notify.h"
 #include "control/rpc/rpc.h"
+#include "control/rpc/waits.h"
 #include "control/signals.h"
 #include "port/memory.h"
 
@@ -25,6 +26,8 @@ struct kw_agent_daemon {
 	struct kw_agent *agent;
 	struct kw_inspect *inspect; /* get, verify, export; NULL once it is closed */
 	struct kw_rpc_server *rpc;
+	struct kw_rpc_waits waits; /* for tokens */
+	uv_prepare_t before_sleep; /* looks at them */
 	struct kw_notify notify;
 	struct kw_signals signals;
 	struct kw_buffer password, masterauth;

@@ -454,9 +454,11 @@ static void on_barrier(void *arg, struct kw_rpc_call *call, const json_t *params
 
 	if (token >> 16 != epoch || (token & UINT16_MAX) == 0)
 		token = epoch << 16 | kw_ticket_drawn(number);
-	proxy->ticket = (uint16_t)token;
-	kw_rpc_result(call, json_pack("{s:I,s:b}", "token", (json_int_t)token, "passed",
-				    kw_ticket_reached(number, (uint16_t)token)));
+	/* The furthest of those that are waited for covers the others. */
+	if (!proxy->ticket || !kw_ticket_reached(proxy->ticket, (uint16_t)token))
+		proxy->ticket = (uint16_t)token;
+	kw_proxy_serve_tickets(proxy);
+	kw_rpc_waits_add(&proxy->waits, call, params, token);
 }
 
 static void on_shutdown(void *arg, struct kw_rpc_call *call, const json_t *params)
@@ -497,7 +499,8 @@ const struct kw_rpc_method kw_proxy_methods[] = {
 	{"barrier",
 		"Is all that the primary had done when the token was issued in the table? Without "
 		"a token of this run of the proxy, one is issued.",
-		{{"token", JSON_INTEGER, false, "from an earlier answer"}}, on_barrier},
+		{{"token", JSON_INTEGER, false, "from an earlier answer"}, KW_RPC_WAIT_PARAM},
+		on_barrier},
 	{"reconcile", "Scan the primary again and mend what differs.",
 		{{"wait", JSON_TRUE, false,
 			"at full speed, and answer when it is over: how many keys there are, and "

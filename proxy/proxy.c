@@ -14,7 +14,6 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#define HEARTBEAT_MS 100
 /* Addresses beyond table.max_bytes, so that the limit can be raised without a restart. */
 #define RESERVE_FACTOR 4
 #define GRACE_US 100000
@@ -102,6 +101,20 @@ static void on_prepare(uv_prepare_t *handle)
 
 	if (proxy->table && kw_table_unpublished(proxy->table))
 		kw_proxy_publish(proxy);
+	kw_rpc_waits_look(&proxy->waits);
+}
+
+/* A token is a ticket of this epoch, which is over only with this process. */
+static bool is_ticket_passed(void *arg, uint64_t token)
+{
+	const struct kw_proxy *proxy = arg;
+
+	return kw_ticket_reached(kw_source_ticket(proxy->source), (uint16_t)token);
+}
+
+static void on_ticket_passed(void *arg)
+{
+	kw_proxy_serve_tickets_soon(arg); /* for those that it does not cover */
 }
 
 static void on_heartbeat(uv_timer_t *timer)
@@ -235,7 +248,7 @@ static int load_certificates(struct kw_proxy *proxy, struct kw_error *error)
 static int make_source(struct kw_proxy *proxy, struct kw_error *error)
 {
 	const struct kw_config *config = proxy->daemon.config;
-	const struct kw_source_handlers handlers = {on_source_state, proxy};
+	const struct kw_source_handlers handlers = {on_source_state, on_ticket_passed, proxy};
 	const char *address = kw_config_text(config, "redis.address");
 	size_t count = kw_config_count(config, "source.databases");
 	int64_t *databases = kw_alloc((count + 1) * sizeof *databases);
@@ -293,9 +306,12 @@ static void start_handles(struct kw_proxy *proxy)
 {
 	uv_prepare_init(proxy->loop, &proxy->publisher);
 	uv_timer_init(proxy->loop, &proxy->heartbeat);
-	proxy->publisher.data = proxy->heartbeat.data = proxy;
+	uv_timer_init(proxy->loop, &proxy->ticket_timer);
+	proxy->publisher.data = proxy->heartbeat.data = proxy->ticket_timer.data = proxy;
+	kw_rpc_waits_init(&proxy->waits, proxy->loop, is_ticket_passed, proxy);
 	uv_prepare_start(&proxy->publisher, on_prepare);
-	uv_timer_start(&proxy->heartbeat, on_heartbeat, HEARTBEAT_MS, HEARTBEAT_MS);
+	uv_timer_start(
+		&proxy->heartbeat, on_heartbeat, KW_PROXY_HEARTBEAT_MS, KW_PROXY_HEARTBEAT_MS);
 	kw_port_memory_init(&proxy->ports, proxy->loop);
 	kw_notify_init(&proxy->notify, proxy->loop);
 	kw_daemon_begin(&proxy->daemon, proxy->loop, "proxy");
@@ -306,6 +322,7 @@ static void close_handles(struct kw_proxy *proxy)
 	kw_remote_end(proxy->loop);
 	uv_close((uv_handle_t *)&proxy->publisher, NULL);
 	uv_close((uv_handle_t *)&proxy->heartbeat, NULL);
+	uv_close((uv_handle_t *)&proxy->ticket_timer, NULL);
 	kw_signals_close(&proxy->signals);
 	kw_notify_close(&proxy->notify);
 	kw_daemon_end(&proxy->daemon);
@@ -402,6 +419,7 @@ void kw_proxy_shutdown(struct kw_proxy *proxy, const char *why)
 	kw_port_memory_close(&proxy->ports);
 	kw_http_server_close(proxy->daemon.http);
 	proxy->daemon.http = NULL;
+	kw_rpc_waits_close(&proxy->waits);
 	if (proxy->rpc)
 		kw_rpc_server_close(proxy->rpc, rpc_closed, proxy);
 	else

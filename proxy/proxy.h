@@ -16,6 +16,7 @@
 #include "control/daemon.h"
 #include "control/notify.h"
 #include "control/rpc/rpc.h"
+#include "control/rpc/waits.h"
 #include "control/signals.h"
 #include "lock.h"
 #include "mandate/mandate.h"
@@ -27,6 +28,8 @@
 #include "table/table.h"
 
 #include <uv.h>
+
+#define KW_PROXY_HEARTBEAT_MS 100
 
 struct kw_proxy {
 	struct kw_daemon daemon; /* first: the control methods cast to it */
@@ -42,14 +45,16 @@ struct kw_proxy {
 	struct kw_port_memory ports;        /* what listens where no server answers */
 	struct kw_rpc_server *rpc;
 	struct kw_proxy_lock lock; /* of a switch-over */
+	struct kw_rpc_waits waits; /* for tickets */
 	struct kw_notify notify;
 	uv_prepare_t publisher;
 	uv_timer_t heartbeat;
+	uv_timer_t ticket_timer; /* one is wanted, and it is too early for it */
 	struct kw_signals signals;
 	uint64_t epoch;
 	uint64_t started_us; /* wall clock */
 	uint16_t ticket;     /* a client of the control socket waits for it; 0: none does */
-	struct kw_ticket_budget ticket_budget; /* of tickets that agents wish for */
+	struct kw_ticket_budget ticket_budget; /* of tickets that readers wish for */
 	uint64_t readers;                      /* of struct kw_keep_terms */
 	struct kw_superblock told; /* agents that slept were woken for it; zeros: for none */
 	bool closing;
@@ -114,9 +119,17 @@ int kw_proxy_listen(struct kw_proxy *proxy, struct kw_error *error);
 void kw_proxy_set_addresses(struct kw_proxy *proxy); /* as the configuration says them now */
 void kw_proxy_set_limits(struct kw_proxy *proxy);
 void kw_proxy_expire_keys(struct kw_proxy *proxy);
-void kw_proxy_wake_readers(struct kw_proxy *proxy);     /* something was published */
-void kw_proxy_count_lines(struct kw_proxy *proxy);      /* of the log that were left out */
-bool kw_proxy_is_ticket_wanted(struct kw_proxy *proxy); /* one that has not begun */
+void kw_proxy_wake_readers(struct kw_proxy *proxy); /* something was published */
+void kw_proxy_count_lines(struct kw_proxy *proxy);  /* of the log that were left out */
+
+/*
+ * Tickets: does any reader want one that has not begun? It is announced then. The heartbeat begins
+ * one for whoever waits. Sooner, one begins when all readers together may draw it (ticket.h): now,
+ * or at that moment. Not from within the source: that is told `soon`, for the next loop turn.
+ */
+bool kw_proxy_is_ticket_wanted(struct kw_proxy *proxy);
+void kw_proxy_serve_tickets(struct kw_proxy *proxy);
+void kw_proxy_serve_tickets_soon(struct kw_proxy *proxy);
 
 /* reload.c: struct kw_daemon's `changed` and `reloaded`. */
 int kw_proxy_changed(void *arg, const char *path, struct kw_error *error);

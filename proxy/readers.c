@@ -132,14 +132,13 @@ static bool wants_ticket(void *arg, uint16_t ticket)
 	return kw_source_want_ticket(((struct kw_proxy *)arg)->source, ticket);
 }
 
-/*
- * Does any client or agent wait for a ticket that has not begun? Agents that wait for one that has
- * passed, or that none can have drawn, hide no other.
- */
+/* Agents that wait for one that has passed, or that none can have drawn, hide no other. */
 bool kw_proxy_is_ticket_wanted(struct kw_proxy *proxy)
 {
 	if (proxy->closing)
 		return false;
+	if (proxy->ticket && kw_ticket_reached(kw_source_ticket(proxy->source), proxy->ticket))
+		proxy->ticket = 0;
 	return (proxy->ticket && wants_ticket(proxy, proxy->ticket)) ||
 	       kw_server_any_ticket(proxy->server, wants_ticket, proxy);
 }
@@ -162,17 +161,62 @@ void kw_proxy_wake_readers(struct kw_proxy *proxy)
 	kw_server_published(proxy->server, now->publication);
 }
 
+static void on_ticket_timer(uv_timer_t *timer)
+{
+	kw_proxy_serve_tickets(timer->data);
+}
+
+/* If it may not begin now, it is tried again when it may, unless the heartbeat comes first. */
+static bool may_begin(struct kw_proxy *proxy, uint64_t now_us)
+{
+	const struct kw_ticket_price *price = kw_source_ticket_price(proxy->source);
+	uint64_t due_us = kw_ticket_due_us(&proxy->ticket_budget, price, now_us);
+
+	if (due_us <= now_us)
+		return true;
+	if (due_us - now_us < KW_PROXY_HEARTBEAT_MS * 1000 &&
+		!uv_is_active((uv_handle_t *)&proxy->ticket_timer))
+		uv_timer_start(
+			&proxy->ticket_timer, on_ticket_timer, (due_us - now_us + 999) / 1000, 0);
+	return false;
+}
+
+/* It was announced. */
+static void begin_ticket(struct kw_proxy *proxy, uint64_t now_us)
+{
+	kw_ticket_spend(&proxy->ticket_budget, kw_source_ticket_price(proxy->source), now_us);
+	kw_proxy_publish(proxy);
+	kw_source_begin_ticket(proxy->source);
+}
+
+void kw_proxy_serve_tickets(struct kw_proxy *proxy)
+{
+	uint64_t now_us = kw_clock_us();
+
+	if (proxy->closing || !proxy->table || !may_begin(proxy, now_us))
+		return;
+	kw_ticket_looked(&proxy->ticket_budget, now_us);
+	if (kw_proxy_is_ticket_wanted(proxy))
+		begin_ticket(proxy, now_us);
+}
+
+void kw_proxy_serve_tickets_soon(struct kw_proxy *proxy)
+{
+	if (!proxy->closing)
+		uv_timer_start(&proxy->ticket_timer, on_ticket_timer, 0, 0);
+}
+
 static void on_ticket(void *arg, uint16_t ticket)
 {
 	struct kw_proxy *proxy = arg;
 	uint64_t now_us = kw_clock_us();
 
-	if (proxy->closing || !kw_ticket_affordable(&proxy->ticket_budget, now_us) ||
-		!wants_ticket(proxy, ticket))
+	if (ticket == 0) {
+		kw_proxy_serve_tickets(proxy);
 		return;
-	kw_ticket_spend(&proxy->ticket_budget, now_us);
-	kw_proxy_publish(proxy);
-	kw_source_begin_ticket(proxy->source);
+	}
+	if (!proxy->closing && may_begin(proxy, now_us) && wants_ticket(proxy, ticket))
+		begin_ticket(proxy, now_us);
 }
 
 /* Who held one of them may have mapped the memory. */

@@ -526,6 +526,21 @@ bool kw_follow_idle(const struct kw_follow *follow)
 	return kw_reader_idle(follow->reader);
 }
 
+void kw_follow_want_superblock(struct kw_follow *follow)
+{
+	kw_reader_want_superblock(follow->reader);
+}
+
+void kw_follow_hurry(struct kw_follow *follow)
+{
+	if (!kw_follow_up(follow) || follow->polls == KW_FOLLOW_HELD)
+		return;
+	kw_follow_want_superblock(follow);
+	kw_pause_begin(&follow->pause);
+	follow->polls = KW_FOLLOW_DUE;
+	follow->handlers.due(follow->handlers.arg);
+}
+
 void kw_follow_set_polling(struct kw_follow *follow, bool polling)
 {
 	if (!polling) {

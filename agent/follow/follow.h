@@ -191,6 +191,12 @@ void kw_follow_start(struct kw_follow *follow, const struct kw_cursor *cursor);
 void kw_follow_stop(struct kw_follow *follow);
 bool kw_follow_idle(const struct kw_follow *follow);
 
+/* The next poll reads the superblock. */
+void kw_follow_want_superblock(struct kw_follow *follow);
+
+/* So it does, and comes at once; after it the pauses begin anew. While up, and not held. */
+void kw_follow_hurry(struct kw_follow *follow);
+
 /* May the reader begin passes? Held at first. */
 void kw_follow_set_polling(struct kw_follow *follow, bool polling);
 void kw_follow_set_pace(struct kw_follow *follow, uint32_t idle_us, bool busy);

@@ -158,8 +158,12 @@ static void take_pass(struct kw_sync *sync, const struct kw_reader_pass *pass)
 	if (pass->snapshot && !kw_sync_load_ends(sync, pass->vanished))
 		return;
 	sync->epoch = pass->epoch;
-	if (kw_token_draw(&sync->tokens, &sync->follow->superblock, sync->follow->begun_us))
+	if (kw_token_draw(&sync->tokens, &sync->follow->superblock, sync->follow->begun_us)) {
 		sync->due(sync->arg);
+		kw_follow_hurry(sync->follow);
+	}
+	if (kw_tokens_wait(&sync->tokens))
+		kw_follow_want_superblock(sync->follow);
 	kw_reread_verified(&sync->reread);
 	kw_progress_handed(&sync->progress, &handed);
 	if (!pass->vanished) {

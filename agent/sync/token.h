@@ -43,6 +43,12 @@ static inline bool kw_token_passed(const struct kw_tokens *tokens, uint64_t toke
 	return token <= tokens->passed;
 }
 
+/* Has one been issued that has not passed? Then the next superblock matters. */
+static inline bool kw_tokens_wait(const struct kw_tokens *tokens)
+{
+	return tokens->passed != tokens->issued;
+}
+
 /*
  * A superblock that was asked for at begun_us, or later. True: a ticket was drawn, and the proxy
  * must be told.

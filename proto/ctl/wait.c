@@ -11,6 +11,7 @@
 #define POLL_FIRST_US 5000 /* the first pause; each one is twice as long, up to … */
 #define POLL_US 50000
 #define BARRIER_MS 2000 /* a daemon that does not answer for so long is asked again */
+#define WAIT_MS 200     /* so long it may keep its answer back, until the barrier has passed */
 #define DRAW_US 200000
 
 static const char *field_text(const json_t *status, const char *name)
@@ -139,6 +140,7 @@ struct waiting {
 	uint64_t deadline_us;
 	enum barrier barrier;
 	json_int_t token;  /* 0: none was issued yet */
+	int wait_ms;       /* it may keep its answer back; 0: one of before cannot */
 	uint64_t fresh_us; /* BY_CLOCK: the daemon's fresh_us must have reached this */
 	bool local_clock;  /* … and is of this host's clock */
 	json_t *status;    /* the last one */
@@ -164,19 +166,41 @@ static int check_daemon(struct ctl *ctl, struct waiting *waiting, struct kw_erro
 	return 0;
 }
 
-/* A daemon that is away for a moment is asked again. After a restart it issues another token. */
-static void look_at_barrier(struct ctl *ctl, struct waiting *waiting)
+static int at_most_ms(const struct waiting *waiting, int ms)
 {
 	uint64_t now_us = kw_clock_us();
 	uint64_t left_us = waiting->deadline_us > now_us ? waiting->deadline_us - now_us : 0;
-	int timeout_ms = left_us < BARRIER_MS * 1000 ? (int)(left_us / 1000) + 1 : BARRIER_MS;
-	json_t *params = json_pack("{s:I}", "token", waiting->token), *answer, *passed;
-	struct kw_error error;
-	int code = ctl_call(ctl, "barrier", params, timeout_ms, &answer, &error);
 
+	return left_us < (uint64_t)ms * 1000 ? (int)(left_us / 1000) + 1 : ms;
+}
+
+/* The answer; NULL: there was none, and *code says why. */
+static json_t *ask_barrier(struct ctl *ctl, const struct waiting *waiting, int *code)
+{
+	json_t *params = json_pack("{s:I}", "token", waiting->token), *answer = NULL;
+	struct kw_error error;
+
+	if (waiting->wait_ms > 0)
+		json_object_set_new(
+			params, "wait_ms", json_integer(at_most_ms(waiting, waiting->wait_ms)));
+	*code = ctl_call(ctl, "barrier", params, at_most_ms(waiting, BARRIER_MS), &answer, &error);
+	return *code ? NULL : answer;
+}
+
+/* A daemon that is away for a moment is asked again. After a restart it issues another token. */
+static void look_at_barrier(struct ctl *ctl, struct waiting *waiting)
+{
+	json_t *answer, *passed;
+	int code;
+
+	answer = ask_barrier(ctl, waiting, &code);
+	if (code == KW_E_REFUSED && waiting->wait_ms > 0) {
+		waiting->wait_ms = 0;
+		answer = ask_barrier(ctl, waiting, &code);
+	}
 	if (code == KW_E_REFUSED)
 		waiting->barrier = BARRIER_BY_CLOCK;
-	if (code)
+	if (!answer)
 		return;
 	waiting->token = json_integer_value(json_object_get(answer, "token"));
 	passed = json_object_get(answer, "passed");
@@ -265,7 +289,8 @@ static enum ctl_exit wait_loop(struct ctl *ctl, struct waiting *waiting)
 
 enum ctl_exit ctl_run_wait(struct ctl *ctl)
 {
-	struct waiting waiting = {.deadline_us = UINT64_MAX, .fresh_us = ctl->started_us};
+	struct waiting waiting = {
+		.deadline_us = UINT64_MAX, .wait_ms = WAIT_MS, .fresh_us = ctl->started_us};
 	uint64_t started_us = kw_clock_us();
 	struct kw_error error;
 	enum ctl_exit status;

@@ -230,7 +230,7 @@ const struct kw_keyring *kw_server_keyring(const struct kw_server *server);
 struct kw_revocation {
 	uint32_t keys;     /* of this id: withdrawn, now or before */
 	uint32_t sessions; /* ended */
-	uint32_t names;    /* of certificates that are refused, with this one; 0: none are asked for */
+	uint32_t names; /* of certificates that are refused, with this one; 0: none are asked for */
 };
 
 /*

@@ -56,6 +56,14 @@ void kw_source_begin_ticket(struct kw_source *source)
 	kw_turn_wake(&source->turn);
 }
 
+const struct kw_ticket_price *kw_source_ticket_price(const struct kw_source *source)
+{
+	struct kw_feed_stats stats;
+
+	kw_feed_stats(source->feed, &stats);
+	return stats.feed == KW_SOURCE_FEED_STREAM ? &kw_ticket_role : &kw_ticket_look;
+}
+
 uint16_t kw_source_ticket(const struct kw_source *source)
 {
 	return source->ticket.number;

@@ -198,6 +198,18 @@ static void read_functions(struct kw_source *source, uint64_t now_us)
 	kw_source_ask_barrier(source);
 }
 
+/* A ticket that the barrier does not cover, because it began earlier, has the next one at once. */
+static void pass_barrier(struct kw_source *source)
+{
+	if (kw_fresh_turn(&source->fresh)) {
+		if (kw_ticket_passed(&source->ticket) && source->handlers.ticket_passed)
+			source->handlers.ticket_passed(source->handlers.arg);
+		kw_source_tell_table(source);
+	}
+	if (kw_ticket_wants_barrier(&source->ticket))
+		kw_source_ask_barrier(source);
+}
+
 static void work(struct kw_source *source, uint64_t now_us)
 {
 	bool was_held;
@@ -218,10 +230,7 @@ static void work(struct kw_source *source, uint64_t now_us)
 	read_functions(source, now_us);
 	ask_order(source);
 	kw_fetch_pump(source->fetch, now_us);
-	if (kw_fresh_turn(&source->fresh)) {
-		kw_ticket_passed(&source->ticket);
-		kw_source_tell_table(source);
-	}
+	pass_barrier(source);
 	if (!kw_data_is_broken(&source->link.data)) {
 		kw_redis_flush(source->link.data.redis);
 		kw_turn_next(&source->turn, next_turn_us(source, now_us), now_us);

@@ -50,6 +50,7 @@ struct kw_feed;
 struct kw_feed_options;
 struct kw_feed_handlers;
 struct kw_stages;
+struct kw_ticket_price;
 
 struct kw_source_options {
 	struct kw_redis_options redis;
@@ -117,6 +118,9 @@ struct kw_source_functions_report {
 struct kw_source_handlers {
 	/* State (as in the superblock) or reason changed. reason: a sentence, or "". */
 	void (*state)(void *arg, enum kw_source_state state, const char *reason);
+	/* NULL: no matter. The ticket that was under way has passed; another one can begin in a
+	 * later loop turn. */
+	void (*ticket_passed)(void *arg);
 	void *arg;
 };
 
@@ -148,6 +152,9 @@ void kw_source_forgive(struct kw_source *source);
  */
 bool kw_source_want_ticket(struct kw_source *source, uint16_t wanted);
 void kw_source_begin_ticket(struct kw_source *source);
+
+/* What one costs the server, by the present feed (ticket.h). */
+const struct kw_ticket_price *kw_source_ticket_price(const struct kw_source *source);
 
 /*
  * Judge the mandate now, and say in the table what follows. The owner calls this before each

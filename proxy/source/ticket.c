@@ -98,25 +98,41 @@ void kw_ticket_reset(struct kw_ticket *ticket)
 		kw_sm_move(&ticket->sm, KW_TICKET_IDLE, "the feed stopped");
 }
 
-/* ---- at once, or with the heartbeat ---- */
+/* ---- when ---- */
+
+const struct kw_ticket_price kw_ticket_look = {
+	KW_TICKETS_SAVED, KW_TICKET_EACH_US, KW_TICKET_APART_US};
+const struct kw_ticket_price kw_ticket_role = {100, 5000, 2000};
 
 /* The moment from which savings count: no more than so many are kept. */
-static uint64_t saved_since(const struct kw_ticket_budget *budget, uint64_t now_us)
+static uint64_t saved_since(
+	const struct kw_ticket_budget *budget, const struct kw_ticket_price *price, uint64_t now_us)
 {
-	uint64_t most = KW_TICKETS_SAVED * KW_TICKET_EACH_US;
+	uint64_t most = price->saved * price->each_us;
 
 	return now_us > most && budget->spent_us < now_us - most ? now_us - most : budget->spent_us;
 }
 
-bool kw_ticket_affordable(const struct kw_ticket_budget *budget, uint64_t now_us)
+uint64_t kw_ticket_due_us(
+	const struct kw_ticket_budget *budget, const struct kw_ticket_price *price, uint64_t now_us)
 {
-	return now_us >= budget->last_us + KW_TICKET_APART_US &&
-	       now_us >= saved_since(budget, now_us) + KW_TICKET_EACH_US;
+	uint64_t apart_us = budget->last_us + price->apart_us;
+	uint64_t saved_us = saved_since(budget, price, now_us) + price->each_us;
+
+	return apart_us > saved_us ? apart_us : saved_us;
 }
 
-void kw_ticket_spend(struct kw_ticket_budget *budget, uint64_t now_us)
+void kw_ticket_looked(struct kw_ticket_budget *budget, uint64_t now_us)
 {
-	assert(kw_ticket_affordable(budget, now_us));
-	budget->spent_us = saved_since(budget, now_us) + KW_TICKET_EACH_US;
+	budget->last_us = now_us;
+}
+
+void kw_ticket_spend(
+	struct kw_ticket_budget *budget, const struct kw_ticket_price *price, uint64_t now_us)
+{
+	uint64_t since_us = saved_since(budget, price, now_us);
+
+	assert(now_us >= since_us + price->each_us);
+	budget->spent_us = since_us + price->each_us;
 	budget->last_us = now_us;
 }

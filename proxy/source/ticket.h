@@ -70,6 +70,12 @@ static inline bool kw_ticket_is_reading(const struct kw_ticket *ticket)
 void kw_ticket_asked(struct kw_ticket *ticket);
 void kw_ticket_spoil(struct kw_ticket *ticket);
 
+/* Does it wait for the next freshness barrier? */
+static inline bool kw_ticket_wants_barrier(const struct kw_ticket *ticket)
+{
+	return ticket->sm.state == KW_TICKET_EXAMINED;
+}
+
 /* A freshness barrier passed. True: the number has changed. */
 bool kw_ticket_passed(struct kw_ticket *ticket);
 
@@ -77,16 +83,27 @@ bool kw_ticket_passed(struct kw_ticket *ticket);
 void kw_ticket_reset(struct kw_ticket *ticket);
 
 /*
- * Which wishes of readers begin a ticket at once. All others wait for the heartbeat. Each ticket
- * costs the primary a look, and a reader may wish as often as it likes. All who wait share a
- * ticket, so one budget for all of them makes nobody wait for longer than a heartbeat. A budget for
- * each session would bound nothing, because one holder of a key can have many.
+ * When wishes of readers begin a ticket. Each ticket costs the primary something, and a reader may
+ * wish as often as it likes. All who wait share a ticket, so one budget for all of them makes
+ * nobody wait for longer than a heartbeat. A budget for each session would bound nothing, because
+ * one holder of a key can have many.
  *
- * So tickets cost the primary one look in each KW_TICKET_EACH_US, and one at each heartbeat.
+ * So tickets cost the primary one in each each_us, and one at each heartbeat.
  */
+struct kw_ticket_price {
+	uint32_t saved;    /* so many may be begun in a row, … */
+	uint64_t each_us;  /* … and one more in each such time … */
+	uint64_t apart_us; /* … but not sooner after the last one, or after a look for wishes */
+};
+
+/* By notifications a ticket is a look at silent commands: INFO, and perhaps CONFIG GET. */
 #define KW_TICKETS_SAVED 10
-#define KW_TICKET_EACH_US UINT64_C(500000) /* one more is saved */
-#define KW_TICKET_APART_US UINT64_C(20000) /* a ticket takes about so long */
+#define KW_TICKET_EACH_US UINT64_C(500000)
+#define KW_TICKET_APART_US UINT64_C(20000) /* it takes about so long */
+extern const struct kw_ticket_price kw_ticket_look;
+
+/* By the replication stream it is two ROLEs, of some microseconds each. */
+extern const struct kw_ticket_price kw_ticket_role;
 
 /* Zeroed memory has saved all it can. */
 struct kw_ticket_budget {
@@ -94,9 +111,15 @@ struct kw_ticket_budget {
 	uint64_t last_us;
 };
 
-bool kw_ticket_affordable(const struct kw_ticket_budget *budget, uint64_t now_us);
+/* The moment from which one may begin; not after now_us: it may. */
+uint64_t kw_ticket_due_us(const struct kw_ticket_budget *budget,
+	const struct kw_ticket_price *price, uint64_t now_us);
 
-/* One was begun. Only if it might. */
-void kw_ticket_spend(struct kw_ticket_budget *budget, uint64_t now_us);
+/* It might begin, and wishes are looked for. */
+void kw_ticket_looked(struct kw_ticket_budget *budget, uint64_t now_us);
+
+/* One was begun. It might. */
+void kw_ticket_spend(
+	struct kw_ticket_budget *budget, const struct kw_ticket_price *price, uint64_t now_us);
 
 #endif

@@ -199,6 +199,45 @@ def test_wait_warm_knows_that_clocks_differ(agent):
     assert agent.ctl('wait', 'warm', '--timeout', '50').returncode == 0
 
 
+def answers(path, answer, words):
+    """What keywakectl with these words asks of a daemon that answers so, and how it ends."""
+    asked = []
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
+        client = subprocess.Popen([CTL, '-s', path, *words], stdout=subprocess.PIPE, text=True)
+        link, _ = listener.accept()
+        with link, link.makefile() as lines:
+            for line in lines:
+                request = json.loads(line)
+                asked.append(request)
+                link.sendall(json.dumps({'jsonrpc': '2.0', 'id': request['id'], **answer(request)}).encode() + b'\n')
+        client.communicate(timeout=PATIENCE)
+    return asked, client.returncode
+
+
+@pytest.mark.parametrize('can_wait', [True, False])
+def test_wait_lets_the_daemon_answer_when_it_has_passed(tmp_path, can_wait):
+    """One that keeps its answer back is asked for the barrier once, and one of before again and again."""
+    def answer(request):
+        params = request.get('params', {})
+        if request['method'] == 'version':
+            return {'result': {'program': 'keywake-agent'}}
+        if request['method'] == 'status':
+            return {'result': AGENT}
+        if not can_wait and 'wait_ms' in params:
+            return {'error': {'code': -32602, 'message': 'barrier has no parameter wait_ms'}}
+        times.append(params)
+        return {'result': {'token': 5, 'passed': can_wait or len(times) == 4}}
+    times = []
+    asked, status = answers(str(tmp_path / 'agent.sock'), answer, ['wait', 'warm', '--timeout', '50'])
+    assert status == 0
+    assert len(times) == (1 if can_wait else 4)
+    assert [params['token'] for params in times] == [0, 5, 5, 5][:len(times)]
+    assert all(('wait_ms' in params) == can_wait for params in times)
+    assert len([one for one in asked if 'wait_ms' in one.get('params', {})]) == 1
+
+
 def test_wait_times_out_with_state_and_reason(agent):
     agent.answer('status', {'state': 'stalled', 'reason': 'the proxy hangs'})
     done = agent.ctl('wait', 'warm', '--timeout', '2')

@@ -343,7 +343,7 @@ static void on_state(void *arg, enum kw_source_state state, const char *reason)
 
 void test_follow(struct test *test)
 {
-	struct kw_source_handlers handlers = {on_state, test};
+	struct kw_source_handlers handlers = {on_state, NULL, test};
 	struct kw_error error = {0};
 
 	if (kw_source_new(

@@ -236,6 +236,33 @@ static void a_barrier_proves_nothing_after_doubt_came_up(void **state)
 	end();
 }
 
+static bool has_passed(struct test *t)
+{
+	return t->source->ticket.sm.state == KW_TICKET_IDLE;
+}
+
+/* It was asked for before the examination ended. Nothing but the ticket asks for the next one. */
+static void a_ticket_does_not_wait_for_the_next_tick_after_a_barrier_it_missed(void **state)
+{
+	uint16_t number;
+
+	begin();
+	fake_feed.barriers = FAKE_HOLD;
+	test_until(&test, barrier_is_asked, "a barrier");
+	uv_timer_stop(&test.source->timers[KW_SOURCE_FRESHENING]);
+	number = kw_source_ticket(test.source);
+	assert_true(kw_source_want_ticket(test.source, kw_ticket_drawn(number)));
+	kw_source_begin_ticket(test.source);
+	fake_feed_examined();
+	fake_feed_passed();
+	test_until(&test, barrier_is_asked, "the barrier of the ticket");
+	assert_false(has_passed(&test));
+	fake_feed_passed();
+	test_until(&test, has_passed, "the ticket");
+	fake_feed.barriers = FAKE_PASS;
+	end();
+}
+
 static bool is_down(struct test *t)
 {
 	return kw_source_state(t->source) == KW_SOURCE_DOWN;
@@ -420,6 +447,8 @@ int main(void)
 		cmocka_unit_test(the_table_is_fresh_only_after_a_barrier_passed),
 		cmocka_unit_test(a_barrier_proves_nothing_after_doubt_came_up),
 		cmocka_unit_test(a_feed_that_waits_in_vain_stalls_the_source_until_it_hears),
+		cmocka_unit_test(
+			a_ticket_does_not_wait_for_the_next_tick_after_a_barrier_it_missed),
 		cmocka_unit_test(a_feed_that_was_lost_and_is_back_costs_a_reconcile),
 		cmocka_unit_test(a_feed_that_is_back_at_another_server_says_so),
 		cmocka_unit_test(a_feed_that_goes_on_where_it_was_costs_no_scan),

@@ -150,9 +150,14 @@ static void numbers_that_no_reader_can_have_drawn_cost_nothing(void **state)
 	assert_int_equal(announced, 2); /* the next number, under way, and the one after it */
 }
 
-/* ---- at once, or with the heartbeat ---- */
+/* ---- when ---- */
 
 #define SECOND_US UINT64_C(1000000)
+
+static bool may_begin(const struct kw_ticket_budget *budget, uint64_t now_us)
+{
+	return kw_ticket_due_us(budget, &kw_ticket_look, now_us) <= now_us;
+}
 
 /* A wish each 5 ms for so long: how many begin at once? */
 static int begin_for(struct kw_ticket_budget *budget, uint64_t *now_us, uint64_t long_us)
@@ -161,9 +166,9 @@ static int begin_for(struct kw_ticket_budget *budget, uint64_t *now_us, uint64_t
 	int count = 0;
 
 	for (; *now_us < end_us; *now_us += 5000) {
-		if (!kw_ticket_affordable(budget, *now_us))
+		if (!may_begin(budget, *now_us))
 			continue;
-		kw_ticket_spend(budget, *now_us);
+		kw_ticket_spend(budget, &kw_ticket_look, *now_us);
 		count++;
 	}
 	return count;
@@ -190,18 +195,59 @@ static void two_are_never_begun_within_a_tickets_time(void **state)
 	struct kw_ticket_budget budget = {0};
 	uint64_t now_us = 3600 * SECOND_US;
 
-	kw_ticket_spend(&budget, now_us);
-	assert_false(kw_ticket_affordable(&budget, now_us));
-	assert_false(kw_ticket_affordable(&budget, now_us + KW_TICKET_APART_US - 1));
-	assert_true(kw_ticket_affordable(&budget, now_us + KW_TICKET_APART_US));
+	kw_ticket_spend(&budget, &kw_ticket_look, now_us);
+	assert_false(may_begin(&budget, now_us));
+	assert_false(may_begin(&budget, now_us + KW_TICKET_APART_US - 1));
+	assert_true(may_begin(&budget, now_us + KW_TICKET_APART_US));
 }
 
 static void a_clock_that_has_just_begun_is_no_matter(void **state)
 {
 	struct kw_ticket_budget budget = {0};
 
-	assert_false(kw_ticket_affordable(&budget, 0));
-	assert_true(kw_ticket_affordable(&budget, KW_TICKET_EACH_US));
+	assert_false(may_begin(&budget, 0));
+	assert_true(may_begin(&budget, KW_TICKET_EACH_US));
+}
+
+static void it_is_told_when_one_may_begin(void **state)
+{
+	struct kw_ticket_budget budget = {0};
+	uint64_t now_us = 3600 * SECOND_US;
+
+	kw_ticket_spend(&budget, &kw_ticket_look, now_us);
+	assert_int_equal(
+		kw_ticket_due_us(&budget, &kw_ticket_look, now_us), now_us + KW_TICKET_APART_US);
+	begin_for(&budget, &now_us, SECOND_US);
+	assert_in_range(kw_ticket_due_us(&budget, &kw_ticket_look, now_us), now_us,
+		now_us + KW_TICKET_EACH_US);
+}
+
+/* A look that found nothing to begin costs nothing, but is not repeated at once. */
+static void a_look_for_wishes_spends_nothing(void **state)
+{
+	struct kw_ticket_budget budget = {0};
+	uint64_t now_us = 3600 * SECOND_US;
+
+	for (int i = 0; i < 100; i++, now_us += KW_TICKET_APART_US) {
+		assert_true(may_begin(&budget, now_us));
+		kw_ticket_looked(&budget, now_us);
+		assert_false(may_begin(&budget, now_us));
+	}
+}
+
+/* … of the stream, so that waits in a row do not wait for the heartbeat. */
+static void a_hundred_tickets_in_a_row_begin_at_once(void **state)
+{
+	struct kw_ticket_budget budget = {0};
+	uint64_t now_us = 3600 * SECOND_US, begun_us = now_us;
+
+	for (int i = 0; i < 100; i++) {
+		now_us = kw_ticket_due_us(&budget, &kw_ticket_role, now_us);
+		if (now_us < begun_us)
+			now_us = begun_us;
+		kw_ticket_spend(&budget, &kw_ticket_role, now_us);
+	}
+	assert_true(now_us - begun_us <= 100 * UINT64_C(2000));
 }
 
 int main(void)
@@ -214,6 +260,9 @@ int main(void)
 		cmocka_unit_test(some_wishes_begin_at_once_and_then_two_a_second),
 		cmocka_unit_test(two_are_never_begun_within_a_tickets_time),
 		cmocka_unit_test(a_clock_that_has_just_begun_is_no_matter),
+		cmocka_unit_test(it_is_told_when_one_may_begin),
+		cmocka_unit_test(a_look_for_wishes_spends_nothing),
+		cmocka_unit_test(a_hundred_tickets_in_a_row_begin_at_once),
 		cmocka_unit_test(barriers_asked_for_before_the_examination_ended_prove_nothing),
 		cmocka_unit_test(a_feed_that_stops_leaves_the_ticket_to_be_begun_anew),
 		cmocka_unit_test(numbers_that_no_reader_can_have_drawn_cost_nothing),
