@@ -83,16 +83,18 @@ static void judge_role(const struct kw_doctor_server_facts *facts, struct kw_fin
 				"the server is a replica of another one, and refuses writes"),
 			"REPLICAOF NO ONE there, if its data may come from the agent alone");
 	else if (!kw_upstream_is_well(facts->identity.upstream))
-		kw_finding_mend(
-			kw_finding_add(findings, KW_FINDING_WRONG, check,
-				"the server is a replica, and its link to its own primary is down"),
+		kw_finding_mend(kw_finding_add(findings, KW_FINDING_WRONG, check,
+					"the server is a replica, and %s",
+					kw_upstream_trouble(facts->identity.upstream)),
 			"mend that link, or run REPLICAOF NO ONE there if it shall be the primary");
 	else
 		kw_finding_mend(
 			kw_finding_add(findings, KW_FINDING_WARNING, check,
 				"the server is itself a replica: what it has not received is "
-				"missing here, too"),
-			"redis.address = the address of its primary");
+				"missing here, too, and nobody knows how old its data are between "
+				"two signs of life of its primary"),
+			"redis.address = the address of its primary; or set "
+			"repl-ping-replica-period 1 there, and warm.lag_ms of the agents to 3000");
 }
 
 /* ---- its settings ---- */

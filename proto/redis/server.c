@@ -8,6 +8,9 @@
 /* The number of databases of a server that does not allow CONFIG GET. */
 #define DEFAULT_DATABASES 16
 
+#define TEXT(number) TEXT_OF(number)
+#define TEXT_OF(number) #number
+
 /* The next line without its end; false when there is none. */
 static bool next_line(struct kw_slice *rest, struct kw_slice *line)
 {
@@ -290,11 +293,24 @@ static bool parse_version(struct kw_slice text, struct kw_server_identity *ident
 	return true;
 }
 
-/* As replication.c tells it: both fields are there for every replica from 6.2 on. */
+const char *kw_upstream_trouble(enum kw_server_upstream upstream)
+{
+	switch (upstream) {
+	case KW_UPSTREAM_SILENT:
+		return "nothing has come from its own primary for more than " TEXT(
+			KW_UPSTREAM_SILENT_S) " s, although their link is up";
+	case KW_UPSTREAM_SYNCING:
+		return "it is being synchronised";
+	default:
+		return "its link to its own primary is down";
+	}
+}
+
+/* As replication.c tells it: all fields are there for every replica from 6.2 on. */
 static enum kw_server_upstream parse_upstream(struct kw_slice info, const char *role)
 {
 	struct kw_slice status;
-	uint64_t syncing;
+	uint64_t syncing, silent_s;
 
 	if (strcmp(role, "slave") != 0)
 		return KW_UPSTREAM_NONE;
@@ -303,6 +319,9 @@ static enum kw_server_upstream parse_upstream(struct kw_slice info, const char *
 	if (kw_info_text(info, "master_link_status", &status) &&
 		!kw_slice_equal(status, kw_slice_text("up")))
 		return KW_UPSTREAM_DOWN;
+	if (kw_info_number(info, "master_last_io_seconds_ago", &silent_s) &&
+		silent_s > KW_UPSTREAM_SILENT_S)
+		return KW_UPSTREAM_SILENT;
 	return KW_UPSTREAM_UP;
 }
 

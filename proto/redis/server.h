@@ -14,15 +14,26 @@
 enum kw_server_upstream {
 	KW_UPSTREAM_NONE,    /* it is a primary */
 	KW_UPSTREAM_UP,      /* or INFO does not tell */
+	KW_UPSTREAM_SILENT,  /* the link is up, and nothing came over it for too long */
 	KW_UPSTREAM_SYNCING, /* a full synchronisation is under way: its data are being replaced */
 	KW_UPSTREAM_DOWN,    /* lost, or never synchronised */
 };
+
+/*
+ * A primary without writes sends a PING each repl-ping-replica-period, 10 s by default, and
+ * replicas hand it on to their own. So a longer silence says that one of them is cut off, or hangs.
+ * The link itself is given up only after repl-timeout, 60 s by default.
+ */
+#define KW_UPSTREAM_SILENT_S 15
 
 /* Are its data those of its primary, but for what is on the way? */
 static inline bool kw_upstream_is_well(enum kw_server_upstream upstream)
 {
 	return upstream == KW_UPSTREAM_NONE || upstream == KW_UPSTREAM_UP;
 }
+
+/* What is wrong with it, for the sentence "the server is a replica, and …". It is not well. */
+const char *kw_upstream_trouble(enum kw_server_upstream upstream);
 
 struct kw_server_identity {
 	bool valkey;

@@ -61,7 +61,7 @@ struct kw_brake {
 	uint64_t version;              /* the table's, when the count began */
 	uint64_t recount_us, rescan_us, rescan_pause_us;
 	uint64_t held_us; /* when the brake went on */
-	bool falling; /* fewer were unseen than at the count before: keys are coming back */
+	bool falling;     /* fewer were unseen than at the count before: keys are coming back */
 };
 
 /* A missing key expires at this time of the primary; the count began at begun_ms. */

@@ -7,7 +7,7 @@
 
 static enum kw_completeness completeness_of(const struct kw_facts *facts)
 {
-	if (facts->sweeps_ended == 0 || facts->chain == KW_CHAIN_CUT)
+	if (facts->sweeps_ended == 0 || facts->chain != KW_CHAIN_WHOLE)
 		return KW_COMPLETENESS_NONE;
 	if (facts->sweeps_clean == 0 && facts->sweeps_ended < KW_SWEEPS_TO_BE_SOUND)
 		return KW_COMPLETENESS_SWEPT;
@@ -45,7 +45,7 @@ static enum kw_claim_cause cause_of(const struct kw_facts *facts)
 {
 	if (facts->silent_s > 0)
 		return KW_CLAIM_SILENT; /* what was looked at last can be another way by now */
-	if (facts->chain == KW_CHAIN_CUT)
+	if (facts->chain != KW_CHAIN_WHOLE)
 		return KW_CLAIM_CHAIN_CUT;
 	return kw_mandate_holds(facts->mandate) ? lack_of(facts) : cause_of_unconfirmed(facts);
 }
@@ -167,9 +167,14 @@ void kw_claim_explain(enum kw_claim_cause cause, const struct kw_facts *facts,
 		break;
 	case KW_CLAIM_CHAIN_CUT:
 		snprintf(reason, bytes,
-			"the server followed is a replica, and its link to its own primary is "
-			"down: waiting until it is up (if it shall be the primary, run REPLICAOF "
-			"NO ONE there)");
+			"the server followed is a replica, and %s (if it shall be the primary, run "
+			"REPLICAOF NO ONE there)",
+			facts->chain == KW_CHAIN_SILENT
+				? "nothing has come from its own primary for too long, although "
+				  "their link is up: waiting until something does (an idle "
+				  "primary sends a PING each repl-ping-replica-period, which must "
+				  "be 10 s at most)"
+				: "its link to its own primary is down: waiting until it is up");
 		break;
 	case KW_CLAIM_UNCONFIRMED:
 	case KW_CLAIM_STANDBY:

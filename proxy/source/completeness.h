@@ -65,8 +65,9 @@ enum kw_mending {
 
 /* A server that is a replica: does it follow its own primary? */
 enum kw_chain {
-	KW_CHAIN_WHOLE, /* yes, or it is no replica */
-	KW_CHAIN_CUT,   /* its link is down, or its data are being replaced */
+	KW_CHAIN_WHOLE,  /* yes, or it is no replica */
+	KW_CHAIN_SILENT, /* nothing comes over its link */
+	KW_CHAIN_CUT,    /* its link is down, or its data are being replaced */
 };
 
 /* Does the server answer -BUSY, because a script runs for too long? */

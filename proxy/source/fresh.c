@@ -6,7 +6,7 @@ static bool holds(const void *owner, int state)
 {
 	const struct kw_fresh *fresh = owner;
 
-	return state == KW_FRESH_IDLE || fresh->asked_us > 0;
+	return state == KW_FRESH_IDLE || fresh->as_of_us > 0;
 }
 
 static const struct kw_sm_state states[] = {
@@ -25,16 +25,13 @@ void kw_fresh_init(struct kw_fresh *fresh, struct kw_dirty *dirty, struct kw_fee
 	kw_sm_init(&fresh->sm, &machine, fresh, KW_FRESH_IDLE);
 }
 
-bool kw_fresh_ask(struct kw_fresh *fresh, uint64_t wall_us)
+void kw_fresh_ask(struct kw_fresh *fresh, uint64_t as_of_us)
 {
-	if (fresh->sm.state != KW_FRESH_IDLE)
-		return false;
-	assert(wall_us > 0);
-	fresh->asked_us = wall_us;
+	assert(kw_fresh_is_idle(fresh) && as_of_us > 0);
+	fresh->as_of_us = as_of_us;
 	fresh->asked++;
 	kw_sm_move(&fresh->sm, KW_FRESH_ASKED, "");
 	kw_feed_barrier(fresh->feed);
-	return true;
 }
 
 void kw_fresh_passed(struct kw_fresh *fresh)
@@ -54,7 +51,7 @@ bool kw_fresh_turn(struct kw_fresh *fresh)
 	if (fresh->sm.state != KW_FRESH_MARKED || !kw_dirty_passed(fresh->dirty))
 		return false;
 	kw_sm_move(&fresh->sm, KW_FRESH_IDLE, "");
-	fresh->fresh_us = fresh->asked_us;
+	fresh->fresh_us = fresh->as_of_us;
 	return true;
 }
 

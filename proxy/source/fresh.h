@@ -37,14 +37,20 @@ struct kw_fresh {
 	struct kw_dirty *dirty;
 	struct kw_feed *feed;
 	uint64_t asked, told; /* barriers that were asked for; those that the feed passed */
-	uint64_t asked_us; /* wall clock: when the barrier under way was asked for */
+	uint64_t as_of_us; /* wall clock: the server's data are current as of this moment, and the
+			      table will be after the barrier under way */
 	uint64_t fresh_us; /* wall clock: the table is current as of this moment; 0: unknown */
 };
 
 void kw_fresh_init(struct kw_fresh *fresh, struct kw_dirty *dirty, struct kw_feed *feed);
 
-/* Ask for a barrier. False: one is under way. The feed must be running. */
-bool kw_fresh_ask(struct kw_fresh *fresh, uint64_t wall_us);
+/* Ask for a barrier; none is under way. The feed must be running. */
+void kw_fresh_ask(struct kw_fresh *fresh, uint64_t as_of_us);
+
+static inline bool kw_fresh_is_idle(const struct kw_fresh *fresh)
+{
+	return fresh->sm.state == KW_FRESH_IDLE;
+}
 
 /* The feed passed it. */
 void kw_fresh_passed(struct kw_fresh *fresh);

@@ -22,7 +22,7 @@ static const struct kw_reason_row reasons[] = {
 		"The primary is connected, and has not answered for 3 s or more.",
 		"Look at the primary: its log, and SLOWLOG GET there. Restart it if it hangs."},
 	[KW_CLAIM_CHAIN_CUT] = {"chain_cut", BAD,
-		"The server is a replica without its own primary.",
+		"The server is a replica without its own primary, or hears nothing of it.",
 		"Mend its link. If the server shall be the primary, run REPLICAOF NO ONE there."},
 	[KW_CLAIM_UNCONFIRMED] = {"unconfirmed", BAD, "Nobody confirms the server as the primary.",
 		"See mandate in keywakectl status --all: it says who does not confirm it, and "

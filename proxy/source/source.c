@@ -20,10 +20,14 @@
 
 enum kw_chain kw_source_chain(const struct kw_source *source)
 {
-	if (!kw_source_link_is_up(&source->link) ||
-		kw_upstream_is_well(kw_feed_server(source->feed)->upstream))
+	enum kw_server_upstream upstream;
+
+	if (!kw_source_link_is_up(&source->link))
 		return KW_CHAIN_WHOLE;
-	return KW_CHAIN_CUT;
+	upstream = kw_feed_server(source->feed)->upstream;
+	if (kw_upstream_is_well(upstream))
+		return KW_CHAIN_WHOLE;
+	return upstream == KW_UPSTREAM_SILENT ? KW_CHAIN_SILENT : KW_CHAIN_CUT;
 }
 
 static enum kw_script script_of(const struct kw_source *source)
@@ -169,7 +173,7 @@ static void follow_chain(struct kw_source *source)
 	if (chain == source->chain)
 		return;
 	source->chain = chain;
-	if (chain == KW_CHAIN_CUT && source->sweep.kind == KW_SWEEP_AUDIT)
+	if (chain != KW_CHAIN_WHOLE && source->sweep.kind == KW_SWEEP_AUDIT)
 		kw_sweep_stop(&source->sweep);
 	else if (chain == KW_CHAIN_WHOLE && kw_sweep_is_mending(&source->sweep))
 		kw_source_doubt(source, KW_DOUBT_LOADED, NULL,
@@ -216,7 +220,7 @@ static void work(struct kw_source *source, uint64_t now_us)
 
 	assert(kw_source_link_is_up(&source->link) && source->link.data.redis);
 	follow_chain(source);
-	if (source->chain == KW_CHAIN_CUT || kw_source_fence(source) == KW_FENCE_CLOSED) {
+	if (source->chain != KW_CHAIN_WHOLE || kw_source_fence(source) == KW_FENCE_CLOSED) {
 		kw_redis_flush(source->link.data.redis);
 		kw_turn_next(&source->turn, idle_turn_us(source, now_us), now_us);
 		return;
@@ -405,6 +409,7 @@ static void init_parts(struct kw_source *source, uv_loop_t *loop)
 				      });
 	make_feed(source, loop, seed);
 	kw_fresh_init(&source->fresh, source->dirty, source->feed);
+	kw_heard_init(&source->heard, &source->link.data, kw_source_begin_barrier, source);
 	kw_ticket_init(&source->ticket);
 	kw_source_functions_init(&source->functions, source->options.functions, &source->link.data,
 		source->table, source->options.redis.username);

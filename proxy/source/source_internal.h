@@ -16,6 +16,7 @@
 #include "source/fence.h"
 #include "source/fresh.h"
 #include "source/functions.h"
+#include "source/heard.h"
 #include "source/history.h"
 #include "source/late.h"
 #include "source/link.h"
@@ -57,6 +58,7 @@ struct kw_source {
 	struct kw_store store;
 	struct kw_sweep sweep;
 	struct kw_fresh fresh;
+	struct kw_heard heard; /* of the primary of a server that is a replica */
 	struct kw_ticket ticket;
 	struct kw_source_functions functions;
 	struct kw_pacing pacing;
@@ -97,6 +99,7 @@ void kw_source_go_on(struct kw_source *source);
 void kw_source_doubt(
 	void *arg, enum kw_doubt cause, const struct kw_databases *databases, const char *why);
 void kw_source_ask_barrier(struct kw_source *source);
+void kw_source_begin_barrier(void *arg);
 struct kw_feed_handlers kw_source_hears_feed(struct kw_source *source);
 void kw_source_link_came_up(void *arg, enum kw_feed_server server);
 void kw_source_link_went_down(void *arg);

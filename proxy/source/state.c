@@ -14,7 +14,7 @@ static bool holds(const void *owner, int value)
 		return value == KW_SOURCE_DOWN;
 	if (up && facts->silent_s > 0)
 		return value == KW_SOURCE_STALLED;
-	if (up && facts->chain == KW_CHAIN_CUT)
+	if (up && facts->chain != KW_CHAIN_WHOLE)
 		return value == KW_SOURCE_DOWN;
 	if (up && !kw_mandate_holds(facts->mandate))
 		return value == KW_SOURCE_UNCONFIRMED;

@@ -134,6 +134,7 @@ void kw_source_link_went_down(void *arg)
 	kw_sweep_stop(&source->sweep);
 	kw_source_functions_down(&source->functions);
 	kw_fresh_reset(&source->fresh);
+	kw_heard_reset(&source->heard);
 	kw_ticket_reset(&source->ticket);
 	kw_trace_forget(&source->trace);
 	kw_source_settle(source);
@@ -240,15 +241,50 @@ static void feed_passed(void *arg)
 }
 
 /* Barriers prove something only once all keys were read, and while none is in doubt. */
+static bool may_ask_barrier(const struct kw_source *source)
+{
+	return kw_source_link_is_up(&source->link) && source->sweep.ended > 0 &&
+	       !kw_sweep_is_mending(&source->sweep) && kw_source_chain(source) == KW_CHAIN_WHOLE &&
+	       kw_source_fence(source) == KW_FENCE_OPEN && kw_fresh_is_idle(&source->fresh);
+}
+
+static bool is_replica(const struct kw_source *source)
+{
+	return kw_feed_server(source->feed)->upstream != KW_UPSTREAM_NONE;
+}
+
+/* As of when the server has what its own primary did: now, unless it is a replica. */
+static uint64_t current_as_of(const struct kw_source *source, uint64_t now_us)
+{
+	uint64_t wall_us = kw_wall_us(), silent_us = 0;
+
+	if (is_replica(source))
+		silent_us = now_us - source->heard.us;
+	return wall_us > silent_us ? wall_us - silent_us : 1;
+}
+
+void kw_source_begin_barrier(void *arg)
+{
+	struct kw_source *source = arg;
+	uint64_t now_us = kw_clock_us();
+
+	if (!may_ask_barrier(source))
+		return;
+	kw_fresh_ask(&source->fresh, current_as_of(source, now_us));
+	kw_trace_asked(&source->trace, now_us);
+	kw_ticket_asked(&source->ticket);
+	kw_turn_want(&source->turn);
+}
+
+/* A replica is asked first when it heard of its primary last. */
 void kw_source_ask_barrier(struct kw_source *source)
 {
-	if (kw_source_link_is_up(&source->link) && source->sweep.ended > 0 &&
-		!kw_sweep_is_mending(&source->sweep) && kw_source_chain(source) == KW_CHAIN_WHOLE &&
-		kw_source_fence(source) == KW_FENCE_OPEN &&
-		kw_fresh_ask(&source->fresh, kw_wall_us())) {
-		kw_trace_asked(&source->trace, kw_clock_us());
-		kw_ticket_asked(&source->ticket);
-	}
+	if (!may_ask_barrier(source))
+		return;
+	if (is_replica(source))
+		kw_heard_ask(&source->heard, kw_clock_us());
+	else
+		kw_source_begin_barrier(source);
 }
 
 static void feed_examined(void *arg)

@@ -34,8 +34,8 @@ unsigned kw_values_dirty_flags(bool expires)
 /* ---- applying ---- */
 
 /*
- * A fetch has what is old, but for an expiry: it was asked for only if the table or an event knew of
- * one (fetch.h).
+ * A fetch has what is old, but for an expiry: it was asked for only if the table or an event knew
+ * of one (fetch.h).
  */
 static enum kw_order_age age_of(struct kw_values *values, uint32_t database, struct kw_slice key,
 	struct kw_order_span told, bool expires)
@@ -76,8 +76,8 @@ static uint32_t encode(struct kw_values *values, struct kw_latest_change *kept[K
 	for (uint32_t i = 0; i < latest->count; i++) {
 		struct kw_latest_change *one = &latest->changes[i];
 		const struct kw_table_change change = kw_latest_change(latest, one);
-		enum kw_order_age age = age_of(values, change.database, change.key, one->told,
-			change.expires_ms > 0);
+		enum kw_order_age age = age_of(
+			values, change.database, change.key, one->told, change.expires_ms > 0);
 
 		if (age == KW_ORDER_OLD) {
 			values->taken += one->count;
@@ -288,8 +288,8 @@ static bool can_copy(const struct kw_latest_value *value)
 static bool add_copy(
 	struct kw_values *values, const struct kw_feed_value *value, enum kw_values_exact exact)
 {
-	const struct known known = look_up(
-		values, value->from_database, value->from, told_at(value), exact);
+	const struct known known =
+		look_up(values, value->from_database, value->from, told_at(value), exact);
 
 	return known.knowledge == HAS && can_copy(&known.value) &&
 	       set_known(values, value, &known, known.value.expires_ms);

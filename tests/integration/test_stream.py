@@ -173,13 +173,13 @@ def test_a_permission_that_is_missing_is_named_and_auto_goes_on(bed, taken):
 
 def test_a_proxy_on_a_replica(bed):
     """Its stream is that of its own primary. A promotion ends the connection, and nothing is missed."""
-    first = bed.server("first", port=str(free_port()), bind="127.0.0.1", tls=False)
+    first = bed.server("first", port=str(free_port()), bind="127.0.0.1", tls=False, repl_ping_replica_period="1")
     data.fill(first, (0, 10))
     middle = bed.server("middle", replicaof=("127.0.0.1", first.config["port"]), tls=False)
     middle.wait_replicates()
     proxy = bed.proxy(middle, **STREAM)
     last = bed.server("last")
-    agent = bed.agent(proxy, last)
+    agent = bed.agent(proxy, last, warm__lag_ms=3000)
     agent.wait_warm()
     first.command("SET", "later", 1)
     wait_same(first, last)

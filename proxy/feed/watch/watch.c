@@ -197,9 +197,7 @@ static bool look_at_identity(struct kw_watch *watch, struct kw_slice info)
 		kw_data_fail(watch->data, KW_E_STATE,
 			"the server is a replica, and %s: waiting until it follows its own "
 			"primary again (if it shall be the primary, run REPLICAOF NO ONE there)",
-			now.upstream == KW_UPSTREAM_SYNCING
-				? "it is being synchronised"
-				: "its link to its own primary is down");
+			kw_upstream_trouble(now.upstream));
 		return false;
 	}
 	if (strcmp(now.role, "master") != 0 && strcmp(now.role, old->role) != 0)

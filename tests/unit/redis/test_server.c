@@ -379,6 +379,12 @@ static void a_replica_tells_whether_it_follows_its_primary(void **state)
 		{"role:slave\r\nmaster_link_status:down\r\nmaster_sync_in_progress:1\r\n",
 			KW_UPSTREAM_SYNCING},
 		{"role:slave\r\n", KW_UPSTREAM_UP},
+		{"role:slave\r\nmaster_link_status:up\r\nmaster_last_io_seconds_ago:15\r\n",
+			KW_UPSTREAM_UP},
+		{"role:slave\r\nmaster_link_status:up\r\nmaster_last_io_seconds_ago:16\r\n",
+			KW_UPSTREAM_SILENT},
+		{"role:slave\r\nmaster_link_status:down\r\nmaster_last_io_seconds_ago:-1\r\n",
+			KW_UPSTREAM_DOWN},
 	};
 	char info[256];
 
