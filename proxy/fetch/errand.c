@@ -136,8 +136,7 @@ struct kw_redis *kw_errand_redis(struct kw_errand *errand)
 	return errand->redis;
 }
 
-/* "keywake-proxy-events" becomes "keywake-proxy-fence". */
-static void take_name(struct kw_redis_options *options, const char *name)
+void kw_errand_name(struct kw_redis_options *options, const char *name)
 {
 	char *end = strrchr(options->client_name, '-');
 
@@ -156,7 +155,7 @@ struct kw_errand *kw_errand_new(uv_loop_t *loop, const struct kw_redis_options *
 	errand->options.stream = false;
 	errand->options.reply_timeout_ms = KW_ERRAND_ANSWER_MS;
 	errand->handlers = *handlers;
-	take_name(&errand->options, name);
+	kw_errand_name(&errand->options, name);
 	kw_sm_init(&errand->sm, &machine, errand, IDLE);
 	return errand;
 }

@@ -60,6 +60,9 @@ void kw_errand_end(struct kw_errand *errand);
 bool kw_errand_is_idle(const struct kw_errand *errand);
 bool kw_errand_is_open(const struct kw_errand *errand);
 
+/* "keywake-proxy-events" becomes "keywake-proxy-fence". For other connections of this kind. */
+void kw_errand_name(struct kw_redis_options *options, const char *name);
+
 /* Only while it is open. */
 struct kw_redis *kw_errand_redis(struct kw_errand *errand);
 

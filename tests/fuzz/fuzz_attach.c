@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "stream/attach.h"
+#include "stream/preamble.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,8 @@ static const struct kw_fuzz_bytes seeds[] = {
 	KW_FUZZ_BYTES("\x04" GREETED "+CONTINUE " ID "\r\n"),
 	KW_FUZZ_BYTES("\x05" GREETED "+FULLRESYNC " ID " 7\r\n\n$EOF:" MARK "\r\nEOFEO" MARK "*1"),
 	KW_FUZZ_BYTES("\x07" GREETED "\n+FULLRESYNC " ID " 7\r\n$5\r\nREDIS*1\r\n"),
+	KW_FUZZ_BYTES("\x07" GREETED "+FULLRESYNC " ID " 7\r\n$19\r\nREDIS0012\xfa\x02"
+		      "db\xc1\x01\0\xff*1"),
 	KW_FUZZ_BYTES("\x03-NOAUTH Authentication required.\r\n"),
 	KW_FUZZ_BYTES("\x08+PONG\r\n+OK\r\n-ERR no\r\n-NOMASTERLINK x\r\n"),
 };
@@ -30,6 +33,8 @@ struct end {
 	enum kw_repl_attach_state state;
 	uint64_t hash, offset, used;
 	int code;
+	uint64_t number; /* of its field `db` */
+	bool fields;
 };
 
 static struct end feed(const uint8_t *data, size_t size, size_t piece,
@@ -64,9 +69,13 @@ static struct end feed(const uint8_t *data, size_t size, size_t piece,
 		end.used = 0;
 	end.hash = kw_hash_key(
 		0, 1, kw_buffer_bytes(&attach.output), kw_buffer_length(&attach.output));
-	if (end.state == KW_ATTACH_FOLLOWING && kw_buffer_length(&attach.payload) > 0)
+	if (end.state == KW_ATTACH_FOLLOWING && kw_buffer_length(&attach.payload) > 0) {
+		end.fields = kw_repl_preamble_number(kw_slice(kw_buffer_bytes(&attach.payload),
+							     kw_buffer_length(&attach.payload)),
+			"db", &end.number);
 		end.hash = kw_hash_key(end.hash, 2, kw_buffer_bytes(&attach.payload),
 			kw_buffer_length(&attach.payload));
+	}
 	kw_repl_attach_close(&attach);
 	return end;
 }
@@ -85,6 +94,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	pieces = feed(data + 1, size - 1, data[0] / 4 + 1, &options);
 	must(whole.state == pieces.state && whole.code == pieces.code && whole.hash == pieces.hash);
 	must(whole.offset == pieces.offset && whole.used == pieces.used);
+	must(whole.fields == pieces.fields && whole.number == pieces.number);
 	return 0;
 }
 

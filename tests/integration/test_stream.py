@@ -190,6 +190,39 @@ def test_a_proxy_on_a_replica(bed):
     assert proxy.status()["reconciles"] == 0, proxy.status()
 
 
+def test_a_proxy_on_a_replica_of_long_learns_the_database(bed, any_server):
+    """Its stream told the SELECT long ago, and a replica puts no PUBLISH of its own into it."""
+    first = bed.server("first", any_server, port=str(free_port()), bind="127.0.0.1", tls=False,
+                       repl_ping_replica_period="1")
+    middle = bed.server("middle", any_server, replicaof=("127.0.0.1", first.config["port"]), tls=False)
+    middle.wait_replicates()
+    with first.client(3) as client:
+        client.mset({f"key:{i}": "old" for i in range(100)})
+        wait_for(lambda: middle.command("EXISTS", "key:99", db=3), "the middle server does not follow")
+        proxy = bed.proxy(middle, source__audit_keys_per_second=0, **STREAM)
+        last = bed.server("last", any_server)
+        agent = bed.agent(proxy, last, warm__lag_ms=3000)
+        agent.wait_warm()
+        forks = middle.command("INFO", "stats")["total_forks"]
+
+        def cost():
+            """Fetches for a hundred changes that reached the replica, and values that were taken for them."""
+            before = proxy.status()
+            with client.pipeline(transaction=False) as pipe:
+                for i in range(100):
+                    pipe.set(f"key:{i}", os.urandom(8))
+                pipe.execute()
+            wait_for(lambda: last.command("GET", "key:99", db=3) == client.get("key:99"), "the last write does not come")
+            after = proxy.wait_status(lambda status: status["dirty_keys"] == 0, "keys stay dirty")
+            return after["fetches"] - before["fetches"], after["values"] - before["values"]
+        assert cost() == (1600, 0) # in each of the databases
+        wait_for(lambda: cost() == (0, 100), "a key is looked for in all databases", 60)
+    assert middle.command("INFO", "stats")["total_forks"] == forks + 1
+    agent.wait_warm()
+    wait_same(first, last)
+    assert proxy.status()["reconciles"] == 0, proxy.status()
+
+
 TO_REPLICA, TO_PRIMARY = ("REPLICAOF", "127.0.0.1", "1"), ("REPLICAOF", "NO", "ONE")
 BETWEEN = ("SET", "between", "1")
 

@@ -118,7 +118,10 @@ uint32_t kw_changes_databases(const struct kw_changes *changes)
 /* The stream has not told yet in which database it is. */
 static void touch_everywhere(struct kw_changes *changes, struct kw_slice key)
 {
-	if (kw_changes_databases(changes) > DATABASES_TOUCHED) {
+	uint32_t databases = kw_changes_databases(changes);
+
+	changes->everywhere += databases;
+	if (databases > DATABASES_TOUCHED) {
 		kw_changes_doubt(changes, KW_DOUBT_COMMAND, NULL,
 			"the replication stream does not tell yet in which database a key changed");
 		return;
@@ -271,6 +274,7 @@ bool kw_changes_stop(struct kw_changes *changes)
 {
 	bool whole = !kw_flushed_under_way(&changes->flushed);
 
+	changes->everywhere = 0;
 	kw_feed_batch_tell(&changes->batch);
 	kw_flushed_stop(&changes->flushed);
 	return whole;

@@ -45,6 +45,7 @@ struct kw_changes {
 	uint64_t server_offset; /* … up to which the server is known to have come */
 	uint64_t count;         /* of keys told dirty, and of flushes */
 	uint64_t shed;          /* of values that were told as dirty keys: the stream was behind */
+	uint64_t everywhere;    /* since the last stop, keys that were told in each database */
 };
 
 void kw_changes_init(struct kw_changes *changes, struct kw_data_connection *data);

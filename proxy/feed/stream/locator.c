@@ -30,9 +30,8 @@ static void answered(void *arg, const struct kw_reply *reply)
 		locator->next_us = UINT64_MAX;
 		if (!locator->refusal_logged)
 			kw_log_info("source",
-				"PUBLISH is refused, so each changed key is fetched from all "
-				"databases "
-				"until the primary writes in another one than now: grant +publish "
+				"PUBLISH is refused, so the primary forks once after some writes "
+				"to tell in which database its stream is: grant +publish "
 				"&" KW_REPLICATION_CHANNEL);
 		locator->refusal_logged = true;
 	}

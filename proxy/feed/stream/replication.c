@@ -6,9 +6,11 @@
 #include "base/sm.h"
 #include "feed/stream/forks.h"
 #include "fetch/data.h"
+#include "keys/databases.h"
 #include "redis/server.h"
 #include "stream/attach.h"
 #include "stream/parse.h"
+#include "stream/preamble.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -62,6 +64,8 @@ struct kw_replication {
 	uint64_t seed, opens;
 	uint64_t heard_us, ack_us;
 	enum kw_replication_start asks; /* GOES_ON: what the last stream lacks */
+	uint32_t located; /* at this offset the stream is there; KW_REPL_ANY_DATABASE: not told */
+	uint64_t located_at;
 	struct kw_forks forks;
 	uint64_t followed_us;   /* FOLLOWING: since then */
 	struct kw_error broken; /* the stream is none; code KW_OK: it is well */
@@ -138,6 +142,20 @@ static bool locates(const struct kw_replication *replication, const struct kw_re
 	       word_is(command, 2, replication->locator);
 }
 
+/* A SELECT would have located it before. In the midst of a command it must stay as it was. */
+static void look_where_it_is(
+	struct kw_replication *replication, const struct kw_repl_command *command)
+{
+	if (kw_repl_effects_has_database(replication->effects) ||
+		kw_repl_effects_has_more(replication->effects))
+		return;
+	if (locates(replication, command))
+		kw_repl_effects_set_database(replication->effects, 0);
+	else if (replication->located != KW_REPL_ANY_DATABASE &&
+		 command->begin >= replication->located_at)
+		kw_repl_effects_set_database(replication->effects, replication->located);
+}
+
 static void take_command(void *arg, const struct kw_repl_command *command)
 {
 	struct kw_replication *replication = arg;
@@ -146,8 +164,7 @@ static void take_command(void *arg, const struct kw_repl_command *command)
 		kw_replication_forget(replication); /* this one is not told */
 		return;
 	}
-	if (!kw_repl_effects_has_database(replication->effects) && locates(replication, command))
-		kw_repl_effects_set_database(replication->effects, 0);
+	look_where_it_is(replication, command);
 	if (kw_repl_effects_take(replication->effects, command, &replication->broken)) {
 		kw_replication_forget(replication);
 	} else if (kw_repl_effects_has_more(replication->effects)) {
@@ -267,6 +284,21 @@ static bool begins_whole(struct kw_replication *replication)
 	return false;
 }
 
+/* A primary tells a SELECT as well, before its next command. A replica tells nothing else. */
+static void locate_by_payload(struct kw_replication *replication)
+{
+	const struct kw_repl_attach *attach = &replication->attach;
+	const struct kw_buffer *payload = &attach->payload;
+	uint64_t database;
+
+	if (kw_repl_preamble_number(kw_slice(kw_buffer_bytes(payload), kw_buffer_length(payload)),
+		    "repl-stream-db", &database) &&
+		database < KW_DATABASES_MOST) {
+		replication->located = (uint32_t)database;
+		replication->located_at = attach->offset;
+	}
+}
+
 static void attached(struct kw_replication *replication)
 {
 	const struct kw_repl_attach *attach = &replication->attach;
@@ -276,6 +308,9 @@ static void attached(struct kw_replication *replication)
 		return;
 	if (start == KW_REPLICATION_ANEW)
 		kw_repl_effects_reset(replication->effects, attach->offset);
+	replication->located = KW_REPL_ANY_DATABASE;
+	if (attach->full)
+		locate_by_payload(replication);
 	kw_repl_parser_restart(replication->parser, attach->offset);
 	memcpy(replication->id, attach->id, sizeof replication->id);
 	memcpy(replication->run_id, replication->asks_run_id, sizeof replication->run_id);
@@ -528,6 +563,15 @@ bool kw_replication_is_telling(const struct kw_replication *replication)
 bool kw_replication_is_located(const struct kw_replication *replication)
 {
 	return kw_repl_effects_has_database(replication->effects);
+}
+
+void kw_replication_locate(
+	struct kw_replication *replication, const char *id, uint64_t offset, uint32_t database)
+{
+	if (!follows(replication) || strcmp(id, replication->id) != 0)
+		return;
+	replication->located = database;
+	replication->located_at = offset;
 }
 
 const char *kw_replication_locator(const struct kw_replication *replication)

@@ -105,6 +105,12 @@ bool kw_replication_is_telling(const struct kw_replication *replication);
 
 /* Is the database of the next command known? The locator tells it: see above. */
 bool kw_replication_is_located(const struct kw_replication *replication);
+/*
+ * The data of this id are in this database at this offset. If the stream is of them, and tells no
+ * SELECT before it has passed the offset, it is there, too.
+ */
+void kw_replication_locate(
+	struct kw_replication *replication, const char *id, uint64_t offset, uint32_t database);
 const char *kw_replication_locator(const struct kw_replication *replication);
 
 /* As kw_feed_let_wait. */

@@ -12,6 +12,7 @@
 #include "feed/stream/leaving.h"
 #include "feed/stream/locator.h"
 #include "feed/stream/replication.h"
+#include "feed/stream/seeker.h"
 #include "feed/stream/stall.h"
 #include "feed/watch/watch.h"
 #include "redis/server.h"
@@ -41,11 +42,19 @@ struct stream {
 	struct kw_stall stall;
 	struct kw_awaited awaited;
 	struct kw_locator *locator;
+	struct kw_seeker *seeker;
 };
+
+/*
+ * Keys told in each database, before the server is asked for a synchronisation that tells which one
+ * they are in. It forks for that once. Without it there is no end of DUMPs.
+ */
+#define SEEK_AFTER 4096
 
 static bool is_closed(const struct stream *stream)
 {
-	return kw_replication_is_closed(stream->replication) && kw_locator_is_idle(stream->locator);
+	return kw_replication_is_closed(stream->replication) &&
+	       kw_locator_is_idle(stream->locator) && kw_seeker_is_idle(stream->seeker);
 }
 
 static bool holds(const void *owner, int state)
@@ -116,11 +125,23 @@ static void locate(struct stream *stream)
 {
 	bool known = kw_replication_is_located(stream->replication) ||
 		     kw_changes_databases(&stream->changes) < 2;
+	struct kw_error why;
 
-	if ((known && kw_replication_offset(stream->replication) > 0) || !is_primary(stream))
+	if (known && kw_replication_offset(stream->replication) > 0)
 		return;
-	kw_locator_ask(stream->locator, stream->options.address,
-		kw_replication_locator(stream->replication));
+	if (is_primary(stream))
+		kw_locator_ask(stream->locator, stream->options.address,
+			kw_replication_locator(stream->replication));
+	if (!known && stream->changes.everywhere >= SEEK_AFTER &&
+		!kw_joining_check(kw_watch_identity(stream->watch), stream->options.address, &why))
+		kw_seeker_ask(stream->seeker, stream->options.address, kw_clock_us());
+}
+
+static void database_found(void *arg, const char *id, uint64_t offset, uint32_t database)
+{
+	struct stream *stream = arg;
+
+	kw_replication_locate(stream->replication, id, offset, database);
 }
 
 /* ---- effects ---- */
@@ -403,6 +424,7 @@ static void stop(struct kw_feed *feed)
 	stream->stall = (struct kw_stall){0};
 	kw_awaited_reset(&stream->awaited);
 	kw_locator_stop(stream->locator);
+	kw_seeker_stop(stream->seeker);
 	kw_replication_close(stream->replication);
 	if (is_closed(stream))
 		kw_sm_move(&stream->sm, stream->sm.state == STARTING ? STOPPED : STOPPING, "");
@@ -454,6 +476,7 @@ static void turn(struct kw_feed *feed, uint64_t now_us)
 	if (stream->sm.state != RUNNING)
 		return;
 	kw_leaving_turn(&stream->leaving, now_us);
+	kw_seeker_turn(stream->seeker, now_us);
 	tell_reached(stream);
 }
 
@@ -462,8 +485,10 @@ static uint64_t ready_us(const struct kw_feed *feed, uint64_t now_us)
 	const struct stream *stream = const_stream_of(feed);
 	uint64_t replication_us = kw_replication_ready_us(stream->replication);
 	uint64_t leaving_us = kw_leaving_ready_us(&stream->leaving);
+	uint64_t seeker_us = kw_seeker_ready_us(stream->seeker);
+	uint64_t first_us = replication_us < leaving_us ? replication_us : leaving_us;
 
-	return replication_us < leaving_us ? replication_us : leaving_us;
+	return seeker_us < first_us ? seeker_us : first_us;
 }
 
 static void stored(struct kw_feed *feed, uint32_t database, struct kw_slice key,
@@ -515,6 +540,7 @@ static void stream_free(struct kw_feed *feed)
 	kw_watch_free(stream->watch);
 	kw_replication_free(stream->replication);
 	kw_locator_free(stream->locator);
+	kw_seeker_free(stream->seeker);
 	kw_commands_close(&stream->commands);
 	kw_changes_close(&stream->changes);
 	free(stream);
@@ -532,6 +558,7 @@ struct kw_feed *kw_stream_feed_new(
 		welcome, watch_doubts, stir, functions_changed, looked, events_heard, stream};
 	const struct kw_replication_handlers replication = {
 		attached, take_batch, moved, ack_asked, replication_lost, closed, stream};
+	const struct kw_seeker_handlers seeker = {database_found, closed, stream};
 
 	assert(options->data && options->scope && options->watch_interval_ms > 0);
 	stream->feed.operations = &operations;
@@ -560,6 +587,7 @@ struct kw_feed *kw_stream_feed_new(
 		.refused = offset_refused,
 		.arg = stream};
 	stream->locator = kw_locator_new(options->loop, &options->redis, closed, stream);
+	stream->seeker = kw_seeker_new(options->loop, &options->redis, &seeker);
 	stream->replication =
 		kw_replication_new(options->loop, &options->redis, options->seed, &replication);
 	kw_sm_init(&stream->sm, &machine, stream, STOPPED);

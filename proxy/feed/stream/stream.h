@@ -10,8 +10,8 @@
  * missed (KW_FEED_CONTINUED_SERVER).
  *
  * *Its parts*: replication.h (the connection), changes.h (what its effects are to the source),
- * awaited.h (offsets that are waited for), locator.h (in which database the stream is), commands.h
- * (COMMAND), joining.h and leaving.h (when it must not be a replica of the server).
+ * awaited.h (offsets that are waited for), locator.h and seeker.h (in which database the stream
+ * is), commands.h (COMMAND), joining.h and leaving.h (when it must not be a replica of the server).
  *
  * *Refused* (KW_E_REFUSED): a user that lacks a permission; a server that lacks the commands, or
  * that would count this connection as a replica with data (joining.h).

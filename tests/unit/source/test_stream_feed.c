@@ -424,6 +424,42 @@ static void keys_after_a_flush_of_a_database_that_is_not_known_are_a_doubt(void 
 	end_same(&test);
 }
 
+static bool takes_a_value(struct test *test)
+{
+	uint64_t values = test_stats(test).values;
+
+	test_ask(test, "SET key:1 again");
+	test_settle(test);
+	return test_stats(test).values > values;
+}
+
+/* PUBLISH cannot tell. Each change is looked for in all databases, and soon that costs more than a
+ * fork. */
+static void after_some_changes_a_synchronisation_tells_the_database(void **state)
+{
+	struct test test;
+	uint64_t fetches;
+	long before;
+
+	follow_unlocated(&test);
+	before = forks(&test);
+	test_ask(&test, "SET key:1 first");
+	test_settle(&test);
+	assert_int_equal(forks(&test), before);
+	for (int i = 0; i < 300; i++)
+		test_ask(&test, "SET key:%d %d", i, i);
+	test_until(&test, takes_a_value, "its database is not found out");
+	test_settle(&test);
+	fetches = test_stats(&test).fetches;
+	for (int i = 0; i < 300; i++)
+		test_ask(&test, "SET key:%d again", i);
+	test_settle(&test);
+	assert_int_equal(test_stats(&test).fetches, fetches);
+	assert_int_equal(forks(&test), before + 1);
+	assert_int_equal(test_stats(&test).reconciles, 0);
+	end_same(&test);
+}
+
 /* More than a transaction may keep. */
 static void a_script_that_deletes_most_keys_is_no_loss(void **state)
 {
@@ -696,6 +732,7 @@ int main(void)
 		cmocka_unit_test(a_flush_in_a_gap_explains_what_is_missing),
 		cmocka_unit_test(a_flush_of_a_database_that_is_not_known_empties_it),
 		cmocka_unit_test(keys_after_a_flush_of_a_database_that_is_not_known_are_a_doubt),
+		cmocka_unit_test(after_some_changes_a_synchronisation_tells_the_database),
 		cmocka_unit_test(a_script_that_deletes_most_keys_is_no_loss),
 		cmocka_unit_test(a_string_that_was_told_plain_is_not_stored_again),
 		cmocka_unit_test(a_stream_that_is_far_behind_tells_keys_and_no_values),
