@@ -193,9 +193,9 @@ static json_t *classes_json(kw_flag_classes classes)
 
 static json_t *feed_json(const struct kw_source_stats *s)
 {
-	return json_pack("{s:s,s:o}", "kind",
+	return json_pack("{s:s,s:o,s:I}", "kind",
 		s->feed == KW_SOURCE_FEED_STREAM ? "stream" : "notifications", "reason",
-		kw_json_text(s->feed_why));
+		kw_json_text(s->feed_why), "behind_bytes", (json_int_t)s->behind_bytes);
 }
 
 static json_t *functions_json(const struct kw_source_functions_report *f)
@@ -238,6 +238,8 @@ static json_t *status_json(void *arg)
 	}
 	json_object_set_new(status, "feed", feed_json(s));
 	json_object_set_new(status, "functions", functions_json(&figures.functions));
+	json_object_set_new(
+		status, "upstream_silent_ms", json_real((double)s->upstream_silent_us / 1000.0));
 	json_object_set_new(status, "missing_keys", json_integer((json_int_t)s->missing_keys));
 	json_object_set_new(status, "missing_of", json_integer((json_int_t)s->missing_of));
 	json_object_set_new(status, "pace", pace_json(&figures.pace));

@@ -67,6 +67,16 @@ const struct kw_figure kw_proxy_figure_table[] = {
 	SOURCE(values, "changes taken from the replication stream, without a fetch"),
 	SOURCE(values_shed,
 		"changes of the replication stream that were fetched, because it was far behind"),
+	GAUGE(source.behind_bytes, "stream_behind_bytes",
+		"bytes of the replication stream that the server has written and that are not "
+		"taken yet"),
+	SOURCE(synchronisations,
+		"full synchronisations without keys: the server forked for the stream"),
+	SOURCE(audit_differences, "keys that an audit found changed although nothing told so"),
+	SOURCE(audit_unjudged,
+		"keys that an audit found changed, too many at once to judge whether it was told"),
+	GAUGE(upstream_silent_seconds, "upstream_silent_seconds",
+		"since a server that is a replica has heard of its own primary; 0: it is none"),
 	SOURCE(fetched_bytes, "payload fetched from the primary"),
 	SOURCE(unchanged, "fetches that found what the table held already"),
 	SOURCE(deletes, "fetches that found the key gone"),
@@ -123,6 +133,7 @@ void kw_proxy_collect(const struct kw_proxy *proxy, struct kw_proxy_figures *fig
 	figures->functions_held = figures->functions.held;
 	figures->holding_back = figures->pace.holding;
 	figures->held = kw_source_state(proxy->source) == KW_SOURCE_HELD;
+	figures->upstream_silent_seconds = (double)figures->source.upstream_silent_us / 1e6;
 	figures->clock_skew_seconds = (double)figures->source.clock_skew_us / 1e6;
 }
 
@@ -133,6 +144,9 @@ static void add_states(const struct kw_metrics *metrics, const struct kw_proxy *
 	const char *names[KW_SOURCE_STATES], *mandates[KW_MANDATE_ELSEWHERE + 1];
 	const struct kw_metrics_states state = {
 		names, KW_SOURCE_STATES, (int)kw_source_state(proxy->source)};
+	const char *feeds[] = {"notifications", "stream"};
+	struct kw_source_stats stats;
+	struct kw_metrics_states feed = {feeds, 2, 0};
 	const struct kw_metrics_states mandate = {
 		mandates, KW_MANDATE_ELSEWHERE + 1, (int)kw_mandate_state(&proxy->mandate)};
 
@@ -142,6 +156,9 @@ static void add_states(const struct kw_metrics *metrics, const struct kw_proxy *
 		mandates[i] = kw_mandate_state_name((enum kw_mandate_state)i);
 	kw_metrics_states(metrics, "state", "1 for the present state", &state);
 	kw_metrics_reason(metrics, kw_source_reason_row(proxy->source)->code);
+	kw_source_stats(proxy->source, &stats);
+	feed.now = stats.feed == KW_SOURCE_FEED_STREAM;
+	kw_metrics_states(metrics, "feed", "1 for the feed that is followed", &feed);
 	kw_metrics_states(metrics, "mandate_state",
 		"1 for what is known of who confirms the primary", &mandate);
 }

@@ -15,7 +15,7 @@
 /* Of this moment. */
 struct kw_proxy_figures {
 	double start_time_seconds, loop_turn_max_seconds, fresh_timestamp_seconds,
-		clock_skew_seconds;
+		clock_skew_seconds, upstream_silent_seconds;
 	uint64_t term, sentinel_voters, sentinels_confirming, confirmations, mandates_lost;
 	uint64_t held, agents, listeners_waiting, holding_back;
 	struct kw_table_stats table;

@@ -195,6 +195,7 @@ static void stats(const struct kw_feed *feed, struct kw_feed_stats *stats)
 	stats->events += other.events;
 	stats->silent_refetches += other.silent_refetches;
 	stats->values_shed += other.values_shed;
+	stats->synchronisations += other.synchronisations;
 	stats->feed_why = streams ? "the server and its user allow it" : automatic->why;
 }
 

@@ -200,7 +200,9 @@ struct kw_feed_stats {
 	uint64_t events;           /* changes told, flushes too, before equal ones are merged */
 	uint64_t silent_refetches; /* keys told dirty for commands that raise no event */
 	uint64_t values_shed;  /* keys told dirty in place of a value: the feed was far behind */
-	int64_t clock_skew_us; /* the server's clock less ours */
+	uint64_t behind_bytes; /* that the server has written and that are not told yet */
+	uint64_t synchronisations; /* full ones: the server forked for it */
+	int64_t clock_skew_us;     /* the server's clock less ours */
 	enum kw_feed_flags flags;
 	kw_flag_classes flags_proven; /* by a key of the proxy's own */
 	uint64_t arrived_us; /* our clock when the first of the changes that are told now, or were

@@ -258,11 +258,14 @@ void kw_fetch_settle(struct kw_fetch *fetch)
 	struct batch *batch = &fetch->batch;
 	struct kw_dirty_entry *done[KW_FETCH_BATCH];
 	uint32_t count = batch->count, done_count = 0;
+	uint8_t flags[KW_FETCH_BATCH];
 
 	assert(count <= KW_FETCH_BATCH);
 	if (count == 0)
 		return;
-	fetch->handlers.store(fetch->handlers.arg, batch->changes, count);
+	for (uint32_t i = 0; i < count; i++)
+		flags[i] = batch->entries[i]->flags | batch->entries[i]->again_flags;
+	fetch->handlers.store(fetch->handlers.arg, batch->changes, flags, count);
 	assert(batch->count == count);
 	batch->count = 0;
 	for (uint32_t i = 0; i < count; i++) {

@@ -74,9 +74,11 @@ struct kw_fetch_handlers {
 	 * What the server has for 1 to KW_FETCH_BATCH keys, in the order of its answers. Each is a
 	 * put of the payload and the absolute expiry, or a delete because the key is gone. The
 	 * handler sets each result: KW_PUT_FULL parks the key; everything else means that it is
-	 * done. The handler must not call the fetcher.
+	 * done. flags: KW_DIRTY_… of each, those that came during its flight, too. The handler must
+	 * not call the fetcher.
 	 */
-	void (*store)(void *arg, struct kw_table_change *changes, size_t count);
+	void (*store)(
+		void *arg, struct kw_table_change *changes, const uint8_t *flags, size_t count);
 	/* The expiry that the table has for the key now, 0 none; asked only before Redis 7.0. */
 	uint64_t (*expiry)(void *arg, uint32_t database, struct kw_slice key);
 	/*

@@ -180,6 +180,17 @@ const char *kw_source_state_name(enum kw_source_state state)
 	return kw_state_name(state);
 }
 
+/* How long ago a server that is a replica heard of its own primary; 0: it is none. */
+static uint64_t upstream_silent_us(const struct kw_source *source)
+{
+	uint64_t now_us = kw_clock_us(), heard_us = source->heard.us;
+
+	if (heard_us == 0 || !kw_source_link_is_up(&source->link) ||
+		kw_feed_server(source->feed)->upstream == KW_UPSTREAM_NONE)
+		return 0;
+	return now_us > heard_us ? now_us - heard_us : 0;
+}
+
 void kw_source_stats(const struct kw_source *source, struct kw_source_stats *stats)
 {
 	const struct kw_fetch_stats *fetch = kw_fetch_stats(source->fetch);
@@ -200,6 +211,11 @@ void kw_source_stats(const struct kw_source *source, struct kw_source_stats *sta
 		.scan_total = source->sweep.scan_total,
 		.silent_refetches = feed.silent_refetches,
 		.values_shed = feed.values_shed,
+		.synchronisations = feed.synchronisations,
+		.behind_bytes = feed.behind_bytes,
+		.audit_differences = source->store.found.differences,
+		.audit_unjudged = source->store.found.left_out,
+		.upstream_silent_us = upstream_silent_us(source),
 		.too_large = source->store.too_large.count,
 		.unreadable = source->unreadable.keys.count,
 		.rejected_payloads = fetch->rejected,

@@ -1,6 +1,5 @@
 #include "source/heard.h"
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "redis/server.h"
 

@@ -359,6 +359,20 @@ static uint64_t hash_seed(const struct kw_source *source)
 	return seed;
 }
 
+static uint64_t primary_ms(void *arg)
+{
+	const struct kw_source *source = arg;
+	struct kw_feed_stats feed;
+
+	kw_feed_stats(source->feed, &feed);
+	return (uint64_t)((int64_t)kw_wall_us() + feed.clock_skew_us) / 1000;
+}
+
+static uint64_t audit_ms(const struct kw_source *source)
+{
+	return source->sweep.kind == KW_SWEEP_AUDIT ? primary_ms((void *)(uintptr_t)source) : 0;
+}
+
 static void init_reading(struct kw_source *source, uv_loop_t *loop, uint64_t seed)
 {
 	const struct kw_source_options *options = &source->options;
@@ -373,20 +387,12 @@ static void init_reading(struct kw_source *source, uv_loop_t *loop, uint64_t see
 	kw_unreadable_init(&source->unreadable, options->unreadable_pause_ms, seed);
 	kw_store_init(&source->store, source->table, source->dirty, &source->unreadable, seed);
 	source->store.fence = kw_source_fence_now;
+	source->store.audit_ms = audit_ms;
 	source->store.source = source;
 	fetch = kw_store_handlers(&source->store);
 	source->fetch = kw_fetch_new(&source->link.data, source->dirty, options->window, &fetch);
 	kw_fetch_set_pace(source->fetch, &source->pacing.pace);
 	source->store.fetch = source->fetch;
-}
-
-static uint64_t primary_ms(void *arg)
-{
-	const struct kw_source *source = arg;
-	struct kw_feed_stats feed;
-
-	kw_feed_stats(source->feed, &feed);
-	return (uint64_t)((int64_t)kw_wall_us() + feed.clock_skew_us) / 1000;
 }
 
 static void init_parts(struct kw_source *source, uv_loop_t *loop)

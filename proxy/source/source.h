@@ -84,12 +84,17 @@ struct kw_source_options {
 /* Counts since the start; each finding that led to a reconcile has its counter. */
 struct kw_source_stats {
 	uint64_t events, fetches, fetched_bytes, unchanged, deletes;
-	uint64_t values;      /* changes taken from the replication stream, without a fetch */
-	uint64_t values_shed; /* … that are fetched: the stream was too far behind the server */
-	uint64_t dirty_keys;  /* now: waiting and in flight */
-	uint64_t scanned;     /* keys seen in the present or last scan */
-	uint64_t scan_total;  /* estimate from INFO keyspace */
-	uint64_t reconciles;  /* all; by cause: */
+	uint64_t values;       /* changes taken from the replication stream, without a fetch */
+	uint64_t values_shed;  /* … that are fetched: the stream was too far behind the server */
+	uint64_t behind_bytes; /* of the stream that are not told yet, as far as is known */
+	uint64_t synchronisations;   /* full ones, without keys: the server forked */
+	uint64_t audit_differences;  /* keys that an audit found changed, and nothing told so */
+	uint64_t audit_unjudged;     /* … of which nobody knows: they were too many at once */
+	uint64_t upstream_silent_us; /* since the server heard of its own primary; 0: it has none */
+	uint64_t dirty_keys;         /* now: waiting and in flight */
+	uint64_t scanned;            /* keys seen in the present or last scan */
+	uint64_t scan_total;         /* estimate from INFO keyspace */
+	uint64_t reconciles;         /* all; by cause: */
 	uint64_t reconciles_connection, reconciles_flags, reconciles_flush, reconciles_swapdb,
 		reconciles_identity, reconciles_audit, reconciles_asked, reconciles_command;
 	uint64_t silent_refetches;  /* keys fetched again for commands that raise no event */

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "rdb/payload.h"
 #include "rdb/payload_string.h"
 #include "source/missing.h"
 #include "source/source.h"
@@ -12,6 +13,7 @@
 #define UNPARK_EVERY_US 50000 /* while the table is full */
 #define UNPARK_KEYS 1024      /* a time */
 #define LOGS_PER_SECOND 1
+#define EXPIRY_SLACK_MS 1000 /* of the clocks */
 
 void kw_store_init(struct kw_store *store, struct kw_table *table, struct kw_dirty *dirty,
 	struct kw_unreadable *unreadable, uint64_t seed)
@@ -19,12 +21,14 @@ void kw_store_init(struct kw_store *store, struct kw_table *table, struct kw_dir
 	*store = (struct kw_store){.table = table, .dirty = dirty, .unreadable = unreadable};
 	kw_key_table_init(&store->too_large, sizeof(struct kw_key), seed);
 	kw_values_init(&store->values, store, seed);
+	kw_found_init(&store->found, seed);
 	kw_bucket_init(&store->logs, LOGS_PER_SECOND, kw_clock_us());
 }
 
 void kw_store_close(struct kw_store *store)
 {
 	kw_values_close(&store->values);
+	kw_found_close(&store->found);
 	kw_key_table_close(&store->too_large);
 	kw_databases_close(&store->held);
 	kw_databases_close(&store->expiring);
@@ -103,22 +107,6 @@ void kw_store_put(struct kw_store *store, struct kw_table_change *changes, size_
 	}
 }
 
-/* Answers of the server. */
-static void fetched(void *arg, struct kw_table_change *changes, size_t count)
-{
-	struct kw_store *store = arg;
-
-	kw_store_put(store, changes, count);
-	for (size_t i = 0; i < count; i++) {
-		const struct kw_table_change *change = &changes[i];
-		bool gone = change->kind == KW_RECORD_DELETE;
-
-		store->deletes += gone && change->result == KW_PUT_STORED;
-		store->unchanged += !gone && change->result == KW_PUT_UNCHANGED;
-		kw_order_fetched(&store->values.order, change->database, change->key);
-	}
-}
-
 static uint64_t expiry(void *arg, uint32_t database, struct kw_slice key)
 {
 	const struct kw_store *store = arg;
@@ -126,6 +114,95 @@ static uint64_t expiry(void *arg, uint32_t database, struct kw_slice key)
 	uint64_t expires_ms;
 
 	return kw_table_get(store->table, database, key, &value, &expires_ms) ? expires_ms : 0;
+}
+
+/* What an answer is to an audit that asked for it. */
+enum answer {
+	ANSWER_TOLD,  /* something else named the key, too; or there is no audit */
+	ANSWER_SAME,  /* another form of the value that the table has: a set in another order */
+	ANSWER_LATE,  /* it is gone, or fields of it, because their time is over: that is told later
+		       */
+	ANSWER_FOUND, /* nothing but the audit named the key */
+};
+
+static bool same_digest(struct kw_slice one, struct kw_slice other, uint64_t now_ms)
+{
+	struct kw_hash128 digests[2];
+	struct kw_error error;
+
+	return !kw_payload_digest_at(one, now_ms, &digests[0], NULL, &error) &&
+	       !kw_payload_digest_at(other, now_ms, &digests[1], NULL, &error) &&
+	       memcmp(&digests[0], &digests[1], sizeof digests[0]) == 0;
+}
+
+/* Of a key that the table has, and with the same expiry. */
+static enum answer compare(
+	struct kw_slice held, const struct kw_table_change *change, uint64_t audit_ms)
+{
+	if (kw_slice_equal(held, change->value))
+		return ANSWER_FOUND; /* the table says that nothing changed */
+	if (same_digest(held, change->value, 0))
+		return ANSWER_SAME;
+	return same_digest(held, change->value, audit_ms) ? ANSWER_LATE : ANSWER_FOUND;
+}
+
+static enum answer judge(const struct kw_store *store, const struct kw_table_change *change,
+	uint8_t flags, uint64_t audit_ms)
+{
+	struct kw_slice held;
+	uint64_t expires_ms;
+
+	if (audit_ms == 0 || (flags & (KW_DIRTY_SCAN | KW_DIRTY_EVENT)) != KW_DIRTY_SCAN)
+		return ANSWER_TOLD;
+	if (!kw_table_get(store->table, change->database, change->key, &held, &expires_ms))
+		return ANSWER_FOUND;
+	if (change->kind == KW_RECORD_DELETE)
+		return expires_ms > 0 && expires_ms <= audit_ms + EXPIRY_SLACK_MS ? ANSWER_LATE
+										  : ANSWER_FOUND;
+	return expires_ms == change->expires_ms ? compare(held, change, audit_ms) : ANSWER_FOUND;
+}
+
+/* Nothing is stored of those that say the same. Others are stored in rows, in their order. */
+static void put_others(struct kw_store *store, struct kw_table_change *changes,
+	const enum answer *answers, size_t count)
+{
+	size_t from = 0;
+
+	for (size_t i = 0; i <= count; i++) {
+		if (i < count && answers[i] != ANSWER_SAME)
+			continue;
+		if (i > from)
+			kw_store_put(store, &changes[from], i - from);
+		from = i + 1;
+		if (i == count)
+			break;
+		kw_table_mark(store->table, changes[i].database, changes[i].key);
+		changes[i].result = KW_PUT_UNCHANGED;
+	}
+}
+
+/* Answers of the server. */
+static void fetched(void *arg, struct kw_table_change *changes, const uint8_t *flags, size_t count)
+{
+	struct kw_store *store = arg;
+	uint64_t audit_ms = store->audit_ms ? store->audit_ms(store->source) : 0;
+	enum answer answers[KW_FETCH_BATCH];
+
+	assert(count <= KW_FETCH_BATCH);
+	for (size_t i = 0; i < count; i++)
+		answers[i] = judge(store, &changes[i], flags[i], audit_ms);
+	put_others(store, changes, answers, count);
+	for (size_t i = 0; i < count; i++) {
+		const struct kw_table_change *change = &changes[i];
+		bool gone = change->kind == KW_RECORD_DELETE;
+
+		store->deletes += gone && change->result == KW_PUT_STORED;
+		store->unchanged += !gone && change->result == KW_PUT_UNCHANGED;
+		if (answers[i] == ANSWER_FOUND && change->result == KW_PUT_STORED)
+			kw_found_suspect(&store->found, change->database, change->key,
+				store->barriers, kw_clock_us());
+		kw_order_fetched(&store->values.order, change->database, change->key);
+	}
 }
 
 /*
@@ -223,6 +300,25 @@ void kw_store_sweep_missing(struct kw_store *store, const struct kw_databases *d
 {
 	kw_missing_sweep(&store->too_large, databases, store->dirty);
 	kw_missing_sweep(&store->unreadable->keys, databases, store->dirty);
+}
+
+static void log_difference(void *arg, uint32_t database, struct kw_slice name)
+{
+	struct kw_store *store = arg;
+	uint64_t now_us = kw_clock_us();
+
+	if (!kw_bucket_allows(&store->logs, now_us))
+		return;
+	kw_bucket_spend(&store->logs, 1);
+	kw_log_warn("source",
+		"the audit found key '%.*s' of database %u changed, and nothing had told so: it is "
+		"mended",
+		kw_shown(name), (const char *)name.data, database);
+}
+
+void kw_store_passed(struct kw_store *store, uint64_t barriers)
+{
+	kw_found_passed(&store->found, barriers, kw_clock_us(), log_difference, store);
 }
 
 struct room {

@@ -15,6 +15,7 @@
 #include "keys/dirty.h"
 #include "keys/key_table.h"
 #include "source/completeness.h"
+#include "source/found.h"
 #include "source/unreadable.h"
 #include "source/values.h"
 #include "table/table.h"
@@ -37,7 +38,11 @@ struct kw_store {
 	struct kw_databases expiring;  /* … and keys with an expiry */
 	/* Closed, as of now: no database is emptied. */
 	enum kw_fence (*fence)(const struct kw_source *source);
-	const struct kw_source *source; /* given to it */
+	/* The primary's clock, while an audit is under way; 0: none is. */
+	uint64_t (*audit_ms)(const struct kw_source *source);
+	const struct kw_source *source; /* given to both */
+	struct kw_found found;          /* by audits */
+	uint64_t barriers;              /* that were asked for, as the source tells them */
 	uint64_t unpark_us;             /* when waiting keys are looked at again */
 	uint64_t unchanged, deletes;    /* counters */
 };
@@ -67,6 +72,9 @@ void kw_store_put(struct kw_store *store, struct kw_table_change *changes, size_
  * that, or the fence is closed: the flush of a deposed primary may be undone.
  */
 bool kw_store_empty(struct kw_store *store, uint32_t database);
+
+/* So many barriers have passed: differences that audits found and nothing told are counted. */
+void kw_store_passed(struct kw_store *store, uint64_t barriers);
 
 /* Add the databases of which the table holds keys, as of the last answer. */
 void kw_store_held(struct kw_store *store, struct kw_databases *databases);

@@ -28,6 +28,7 @@ void kw_source_doubt(
 	}
 	kw_turn_want(&source->turn);
 	kw_source_settle(source);
+	kw_found_forget(&source->store.found);
 	if (cause == KW_DOUBT_IDENTITY || cause == KW_DOUBT_LOADED) {
 		kw_dirty_stale(source->dirty, databases);
 		kw_source_functions_doubt(&source->functions);
@@ -138,6 +139,7 @@ void kw_source_link_went_down(void *arg)
 	kw_ticket_reset(&source->ticket);
 	kw_trace_forget(&source->trace);
 	kw_source_settle(source);
+	kw_found_forget(&source->store.found);
 	kw_order_reset(&source->store.values.order);
 	kw_turn_wake(&source->turn);
 }
@@ -175,9 +177,11 @@ static void add_dirty(struct kw_source *source, const struct kw_dirty_key *keys,
 	const unsigned expiry = KW_DIRTY_EVENT | KW_DIRTY_TTL;
 
 	kw_source_settle(source); /* what was told before must not overtake these */
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < count; i++) {
+		kw_found_told(&source->store.found, keys[i].database, keys[i].name);
 		if ((keys[i].flags & expiry) == expiry)
 			kw_sweep_expiry_set(&source->sweep, keys[i].database);
+	}
 	kw_dirty_add_all(source->dirty, keys, count);
 	follow_one(source, keys, count);
 }
@@ -205,6 +209,14 @@ static enum kw_values_exact exactness(const struct kw_source *source)
 									  : KW_VALUES_EXACT_HAS;
 }
 
+/* An audit's answer that waits to be stored can be ahead of this change, and is suspected first. */
+static void note_told(struct kw_source *source, const struct kw_feed_value *value)
+{
+	if (source->sweep.kind == KW_SWEEP_AUDIT)
+		kw_fetch_settle(source->fetch);
+	kw_found_told(&source->store.found, value->database, value->name);
+}
+
 static void feed_value(void *arg, const struct kw_feed_value *value)
 {
 	struct kw_source *source = arg;
@@ -214,6 +226,7 @@ static void feed_value(void *arg, const struct kw_feed_value *value)
 
 	if (expires)
 		kw_sweep_expiry_set(&source->sweep, value->database);
+	note_told(source, value);
 	if (!takes_values(source) ||
 		!kw_values_add(&source->store.values, value, exactness(source)))
 		add_dirty(source, &key, 1);
@@ -225,7 +238,7 @@ static bool feed_flushed(void *arg, uint32_t database)
 	struct kw_source *source = arg;
 
 	kw_turn_want(&source->turn);
-
+	kw_found_forget(&source->store.found);
 	return kw_store_empty(&source->store, database);
 }
 
@@ -237,6 +250,7 @@ static void feed_passed(void *arg)
 	assert(kw_source_link_is_up(&source->link));
 	kw_trace_passed(&source->trace, kw_clock_us());
 	kw_fresh_passed(&source->fresh);
+	kw_store_passed(&source->store, source->fresh.told);
 	kw_turn_want(&source->turn);
 }
 
@@ -271,6 +285,7 @@ void kw_source_begin_barrier(void *arg)
 	if (!may_ask_barrier(source))
 		return;
 	kw_fresh_ask(&source->fresh, current_as_of(source, now_us));
+	source->store.barriers = source->fresh.asked;
 	kw_trace_asked(&source->trace, now_us);
 	kw_ticket_asked(&source->ticket);
 	kw_turn_want(&source->turn);
@@ -358,6 +373,7 @@ static void feed_explains(void *arg, const struct kw_databases *databases)
 {
 	struct kw_source *source = arg;
 
+	kw_found_forget(&source->store.found);
 	if (source->sweep.kind != KW_SWEEP_NONE)
 		kw_sweep_explain(&source->sweep, databases);
 	kw_turn_want(&source->turn);

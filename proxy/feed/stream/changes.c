@@ -274,7 +274,7 @@ bool kw_changes_stop(struct kw_changes *changes)
 {
 	bool whole = !kw_flushed_under_way(&changes->flushed);
 
-	changes->everywhere = 0;
+	changes->everywhere = changes->server_offset = 0; /* of another server they can be less */
 	kw_feed_batch_tell(&changes->batch);
 	kw_flushed_stop(&changes->flushed);
 	return whole;

@@ -61,7 +61,7 @@ struct kw_replication {
 	char asks_replid[41];             /* … */
 	enum kw_server_upstream asks_upstream;
 	char locator[KW_REPLICATION_LOCATOR];
-	uint64_t seed, opens;
+	uint64_t seed, opens, synchronisations;
 	uint64_t heard_us, ack_us;
 	enum kw_replication_start asks; /* GOES_ON: what the last stream lacks */
 	uint32_t located; /* at this offset the stream is there; KW_REPL_ANY_DATABASE: not told */
@@ -317,8 +317,10 @@ static void attached(struct kw_replication *replication)
 	replication->upstream = upstream_now(replication);
 	replication->followed_us = kw_clock_us();
 	replication->ack_us = replication->followed_us + ACK_EVERY_US;
-	if (attach->full)
+	if (attach->full) {
+		replication->synchronisations++;
 		kw_forks_note(&replication->forks, replication->followed_us);
+	}
 	kw_sm_move(&replication->sm, FOLLOWING, attach->full ? "synchronised" : "continued");
 	replication->handlers.attached(replication->handlers.arg, start);
 }
@@ -543,6 +545,11 @@ void kw_replication_databases(struct kw_replication *replication, uint32_t count
 uint64_t kw_replication_offset(const struct kw_replication *replication)
 {
 	return kw_repl_effects_offset(replication->effects);
+}
+
+uint64_t kw_replication_synchronisations(const struct kw_replication *replication)
+{
+	return replication->synchronisations;
 }
 
 const char *kw_replication_id(const struct kw_replication *replication)

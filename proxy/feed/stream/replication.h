@@ -94,6 +94,9 @@ void kw_replication_databases(struct kw_replication *replication, uint32_t count
 /* All effects up to here were told. */
 uint64_t kw_replication_offset(const struct kw_replication *replication);
 
+/* Full ones since the start: the server forked for each. */
+uint64_t kw_replication_synchronisations(const struct kw_replication *replication);
+
 /* The id of the data whose stream it is. */
 const char *kw_replication_id(const struct kw_replication *replication);
 

@@ -30,6 +30,7 @@ struct kw_seeker {
 	struct kw_repl_attach attach;
 	struct kw_forks forks;
 	uint64_t begun_us, next_us; /* next_us UINT64_MAX: it was refused */
+	uint64_t synchronisations;
 	enum { UNTRIED, REFUSED } server;
 };
 
@@ -95,6 +96,7 @@ static void tell(struct kw_seeker *seeker)
 	struct kw_slice rdb = kw_slice(kw_buffer_bytes(payload), kw_buffer_length(payload));
 	uint64_t database;
 
+	seeker->synchronisations++;
 	kw_forks_note(&seeker->forks, kw_clock_us());
 	if (kw_repl_preamble_number(rdb, "repl-stream-db", &database) &&
 		database < KW_DATABASES_MOST) {
@@ -184,6 +186,11 @@ void kw_seeker_stop(struct kw_seeker *seeker)
 bool kw_seeker_is_idle(const struct kw_seeker *seeker)
 {
 	return seeker->sm.state == IDLE;
+}
+
+uint64_t kw_seeker_synchronisations(const struct kw_seeker *seeker)
+{
+	return seeker->synchronisations;
 }
 
 void kw_seeker_turn(struct kw_seeker *seeker, uint64_t now_us)

@@ -52,6 +52,8 @@ void kw_seeker_ask(struct kw_seeker *seeker, const char *address, uint64_t now_u
 void kw_seeker_stop(struct kw_seeker *seeker);
 bool kw_seeker_is_idle(const struct kw_seeker *seeker);
 
+uint64_t kw_seeker_synchronisations(const struct kw_seeker *seeker);
+
 /* UINT64_MAX: nothing is due. */
 void kw_seeker_turn(struct kw_seeker *seeker, uint64_t now_us);
 uint64_t kw_seeker_ready_us(const struct kw_seeker *seeker);

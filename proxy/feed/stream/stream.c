@@ -515,10 +515,15 @@ static uint32_t databases(const struct kw_feed *feed)
 static void stats(const struct kw_feed *feed, struct kw_feed_stats *stats)
 {
 	const struct stream *stream = const_stream_of(feed);
+	int64_t behind = (int64_t)(stream->changes.server_offset -
+				   kw_replication_offset(stream->replication));
 
 	*stats = (struct kw_feed_stats){
 		.events = stream->changes.count,
 		.values_shed = stream->changes.shed,
+		.behind_bytes = behind > 0 ? (uint64_t)behind : 0,
+		.synchronisations = kw_replication_synchronisations(stream->replication) +
+				    kw_seeker_synchronisations(stream->seeker),
 		.clock_skew_us = kw_watch_skew_us(stream->watch),
 		.flags = KW_FEED_FLAGS_UNUSED,
 		.arrived_us = stream->changes.batch.begun_us,

@@ -95,7 +95,7 @@ static void store_one(const struct kw_table_change *change)
 		(const char *)change->value.data + 2);
 }
 
-static void store(void *arg, struct kw_table_change *changes, size_t count)
+static void store(void *arg, struct kw_table_change *changes, const uint8_t *flags, size_t count)
 {
 	assert_in_range(count, 1, KW_FETCH_BATCH);
 	batches++;

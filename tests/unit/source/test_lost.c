@@ -102,7 +102,7 @@ static void *serve(void *arg)
 	return NULL;
 }
 
-static void store(void *arg, struct kw_table_change *changes, size_t count)
+static void store(void *arg, struct kw_table_change *changes, const uint8_t *flags, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		changes[i].result = KW_PUT_STORED;

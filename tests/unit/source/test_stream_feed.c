@@ -516,6 +516,29 @@ static void another_run_of_the_server_is_a_reconcile(void **state)
 	end_same(&test);
 }
 
+/* The first had written more than 32 MiB: a stream that is so far behind sheds values. */
+static void offsets_of_another_run_are_not_compared(void **state)
+{
+	struct test test;
+	uint64_t shed;
+
+	follow(&test, AT_ONCE);
+	test_ask(&test,
+		"EVAL for\ti=1,40\tdo\tredis.call('SET','large',string.rep('x',1000000))end 0");
+	test_settle(&test);
+	shed = test_stats(&test).values_shed;
+	test_server_kill(&test.server);
+	test_server_again(&test.server, AT_ONCE);
+	test_reconnect(&test);
+	test_ask(&test, "SET key:1 1");
+	test_until(&test, is_another, "another run was not noticed");
+	test_settle(&test);
+	test_until(&test, takes_a_value, "values are shed");
+	assert_int_equal(test_stats(&test).values_shed, shed);
+	assert_int_equal(test_stats(&test).behind_bytes, 0);
+	end_same(&test);
+}
+
 static void it_is_no_replica_that_wait_counts(void **state)
 {
 	struct test test;
@@ -738,6 +761,7 @@ int main(void)
 		cmocka_unit_test(a_stream_that_is_far_behind_tells_keys_and_no_values),
 		cmocka_unit_test(a_shutdown_does_not_wait_for_a_reader),
 		cmocka_unit_test(another_run_of_the_server_is_a_reconcile),
+		cmocka_unit_test(offsets_of_another_run_are_not_compared),
 		cmocka_unit_test(it_is_no_replica_that_wait_counts),
 		cmocka_unit_test(a_server_that_counts_its_replicas_is_refused),
 		cmocka_unit_test(auto_takes_notifications_if_the_stream_is_refused),
