@@ -78,6 +78,7 @@ class Chain:
 
 
 @pytest.mark.quick
+@pytest.mark.either
 def test_a_link_that_breaks_and_comes_back(bed):
     chain = Chain(bed)
     chain.cut()
@@ -92,6 +93,7 @@ def test_a_link_that_breaks_and_comes_back(bed):
     assert chain.proxy.status()["reconciles"] > 0
 
 
+@pytest.mark.either
 def test_a_primary_that_falls_silent_is_noticed(bed):
     """
     Two replicas further down, too. All links stay up meanwhile: a server gives its primary up only after
@@ -132,6 +134,7 @@ def test_writes_tell_that_the_chain_holds(bed):
     assert sorted(ages)[len(ages) // 2] < 1, ages
 
 
+@pytest.mark.either
 def test_a_short_break_costs_no_reconcile(bed):
     chain = Chain(bed)
     before = chain.proxy.status()["reconciles"]
@@ -159,6 +162,7 @@ def test_a_primary_at_the_top_that_came_back_empty_is_held(bed):
     wait_for(lambda: size(chain.last) == 0, "the approval lets nothing go")
 
 
+@pytest.mark.either
 def test_a_promotion_that_goes_on_costs_no_scan(bed):
     """The same run, and its second id is the one that was followed: the feed missed nothing."""
     chain = Chain(bed)

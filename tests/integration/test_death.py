@@ -256,7 +256,7 @@ def test_agent_away_while_keys_were_deleted_and_the_table_cleaned(bed):
 @pytest.mark.core
 def test_agent_that_was_away_reads_only_what_changed(bed):
     pair = bed.pair()
-    data.fill_plain(pair.primary, 100_000)
+    data.fill_plain(pair.primary, 20_000)
     pair.settle()
     assert pair.agent.stop() == 0
     with pair.primary.client() as client:

@@ -6,7 +6,7 @@ import pytest
 from lib import compare, data
 from lib.process import wait_for
 
-pytestmark = pytest.mark.sanitize
+pytestmark = [pytest.mark.sanitize, pytest.mark.feeds]
 
 FAR_MS = 4102444800123 # 2100-01-01
 
@@ -96,7 +96,8 @@ def test_expire_in_the_past_removes_the_key(pair):
 
 
 def test_evicted_keys_go_away_on_the_replica(bed):
-    pair = bed.pair(primary_config={"maxmemory": "6mb", "maxmemory-policy": "allkeys-lru"})
+    pair = bed.pair(primary_config={"maxmemory": "6mb", "maxmemory-policy": "allkeys-lru",
+                                    "repl-backlog-size": "64kb"}) # which counts, where the stream is followed
     with pair.primary.client() as client:
         for i in range(3000):
             client.set(f"key:{i}", b"x" * 4000)

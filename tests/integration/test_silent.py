@@ -7,7 +7,7 @@ from lib.compare import differences
 from lib.data import fill_plain
 from lib.process import wait_for
 
-pytestmark = pytest.mark.sanitize
+pytestmark = [pytest.mark.sanitize, pytest.mark.feeds]
 
 SILENT_SECONDS = 30.0 # INFO is asked once a second, then the streams are fetched at a modest rate
 

@@ -18,6 +18,7 @@ def test_every_type_is_replicated_at_first_sight(bed, any_server):
 
 @pytest.mark.sanitize
 @pytest.mark.core
+@pytest.mark.feeds
 def test_every_type_is_replicated_while_attached(bed, any_server):
     pair = bed.pair(any_server, any_server)
     data.fill(pair.primary, DATABASES)
@@ -51,7 +52,6 @@ def test_a_value_of_64_mib(bed, carrier):
         assert client.keys() == [b"small"]
 
 
-@pytest.mark.core
 def test_a_hash_of_100_000_fields(bed):
     def fill(primary):
         with primary.client() as client:

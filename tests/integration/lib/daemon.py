@@ -10,7 +10,7 @@ import redis
 from .ports import free_port
 from .process import SLOW, Process, wait_for
 from .rpc import Rpc
-from .server import TLS, TOP
+from .server import FEED, TLS, TOP
 from .tls import Authority
 
 BUILD = os.path.abspath(os.environ.get("KW_BUILD") or os.path.join(TOP, "build"))
@@ -19,8 +19,6 @@ WRAPPER = os.environ.get("KW_WRAPPER", "").split()
 
 # How agents read where a test does not say: shm, tcp+tls with KW_TLS=1, rdma where tests/rdma runs the same tests.
 CARRIER = os.environ.get("KW_CARRIER", "tcp+tls" if TLS else "shm")
-# How proxies learn of changes where a test does not say.
-FEED = os.environ.get("KW_FEED", "notifications")
 # An address of an RDMA device of this machine; "": there is none.
 RDMA_HOST = os.environ.get("KW_RDMA_HOST", "")
 

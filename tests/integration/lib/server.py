@@ -14,6 +14,8 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.ab
 SERVERS = os.environ.get("KW_SERVERS_DIR") or os.path.join(TOP, "build", "servers")
 # All daemons of a test reach their servers over TLS, both ends with a certificate.
 TLS = os.environ.get("KW_TLS") == "1"
+# How proxies learn of changes where a test does not say.
+FEED = os.environ.get("KW_FEED", "notifications")
 # The server of a test that names none.
 DEFAULT = os.environ.get("KW_SERVER") or "installed"
 ONLY_INSTALLED = os.environ.get("KW_SERVERS") == "installed"
@@ -26,7 +28,7 @@ REQUIRED = ["redis-trixie", "valkey-trixie", "redis-sid", "valkey-sid", "redis-b
 MATRIX = ["installed", "redis-trixie", "valkey-trixie"]
 if SLOW == 1:
     MATRIX += ["redis-sid", "valkey-sid"]
-if TLS or DEFAULT != "installed": # a run for one server
+if TLS or FEED == "stream" or DEFAULT != "installed": # a run for one server
     MATRIX = ["installed"]
 
 DATABASES = 16
