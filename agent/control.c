@@ -302,7 +302,7 @@ static void on_lag(void *arg, struct kw_rpc_call *call, const json_t *params)
 	const struct kw_agent_stage_facts facts = {
 		.idle_us = follow->options.idle_us,
 		.busy = follow->options.busy,
-		.woken = follow->info.wakes,
+		.woken = kw_follow_is_woken(follow),
 		.behind_us = kw_agent_source_lag_us(agent, kw_clock_us()),
 		.skew_us = follow->skew_us,
 		.carrier = kw_carrier_name(follow->address.carrier),

@@ -192,16 +192,19 @@ static void poll_when(struct kw_follow *follow, enum kw_follow_polls when)
 		follow->polls = when;
 }
 
-/*
- * A table that lags its primary makes for longer pauses: that saves what each wake would cost. And
- * if the operator's own pause is as long as that of a sleeper, nothing is gained.
- */
+/* If the operator's own pause is as long as that of a sleeper, nothing is gained. */
+bool kw_follow_is_woken(const struct kw_follow *follow)
+{
+	return follow->info.wakes && follow->options.idle_us < follow->options.asleep_us;
+}
+
+/* A table that lags its primary makes for longer pauses: that saves what each wake would cost. */
 static bool may_sleep(const struct kw_follow *follow, uint32_t pause_us, uint32_t idle_us)
 {
 	bool long_enough = idle_us > 0 && pause_us <= idle_us && pause_us >= idle_us / 2;
 
-	return long_enough && idle_us < follow->options.asleep_us && kw_follow_up(follow) &&
-	       follow->info.wakes && follow->superblock.epoch != 0;
+	return long_enough && kw_follow_is_woken(follow) && kw_follow_up(follow) &&
+	       follow->superblock.epoch != 0;
 }
 
 static void pace(struct kw_follow *follow, bool moved)
