@@ -293,8 +293,10 @@ static void on_link(void *arg, bool up)
 
 	kw_lookups_stop(gets->lookups);
 	kw_near_link(&gets->near);
-	gets->clock = (struct kw_proxy_clock){0};
-	if (!up)
+	/* While it is down the clock goes on: so the age of the table grows. */
+	if (up)
+		gets->clock = (struct kw_proxy_clock){0};
+	else
 		tell_all(gets);
 	kw_gets_evaluate(gets, kw_clock_us());
 }

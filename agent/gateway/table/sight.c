@@ -12,7 +12,8 @@ static struct kw_sight_verdict say(
 /* The estimate of the proxy's clock can be a little behind it. */
 static uint64_t age_of(const struct kw_sight_facts *facts)
 {
-	if (!facts->seen || facts->fresh_us == 0 || facts->fresh_us > facts->heartbeat_us)
+	if (!facts->seen || facts->now_us == 0 || facts->fresh_us == 0 ||
+		facts->fresh_us > facts->heartbeat_us)
 		return KW_SIGHT_AGE_UNKNOWN;
 	return facts->now_us > facts->fresh_us ? facts->now_us - facts->fresh_us : 0;
 }

@@ -33,6 +33,11 @@ static const struct {
 	{{GOOD, .link = KW_SIGHT_AWAY}, KW_GATEWAY_CONNECTING, KW_SIGHT_UNCONNECTED, 20000},
 	{{GOOD, .seen = false}, KW_GATEWAY_CONNECTING, KW_SIGHT_UNSEEN, UNKNOWN},
 
+	/* Whose clock is not known yet: of another proxy, or since a moment. */
+	{{GOOD, .now_us = 0}, KW_GATEWAY_STALE, KW_SIGHT_UNFRESH, UNKNOWN},
+	{{GOOD, .link = KW_SIGHT_AWAY, .now_us = 0}, KW_GATEWAY_CONNECTING, KW_SIGHT_UNCONNECTED,
+		UNKNOWN},
+
 	/* A table whose server is not confirmed as the primary is stale at once, however young. */
 	{{GOOD, .source = KW_SOURCE_UNCONFIRMED}, KW_GATEWAY_STALE, KW_SIGHT_UNCONFIRMED, 20000},
 	{{GOOD, .term = KW_TERM_UNCONFIRMED}, KW_GATEWAY_STALE, KW_SIGHT_UNCONFIRMED, 20000},
