@@ -459,24 +459,29 @@ void kw_agent_doubt(struct kw_agent *agent, uint64_t now_us)
 		kw_agent_evaluate(agent, now_us);
 }
 
-uint64_t kw_agent_source_lag_us(const struct kw_agent *agent, uint64_t now_us)
+static uint64_t silent_us(const struct kw_agent *agent, uint64_t now_us)
 {
 	uint64_t heard_us = agent->follow.heartbeat_us;
 
-	return kw_level_source_lag_us(
-		&agent->follow.superblock, now_us > heard_us ? now_us - heard_us : 0);
+	return now_us > heard_us ? now_us - heard_us : 0;
+}
+
+uint64_t kw_agent_source_lag_us(const struct kw_agent *agent, uint64_t now_us)
+{
+	return kw_level_source_lag_us(&agent->follow.superblock, silent_us(agent, now_us));
 }
 
 uint64_t kw_agent_lag_us(const struct kw_agent *agent, uint64_t now_us)
 {
-	uint64_t since = kw_progress_waiting_since(&agent->sync.progress);
-	uint64_t source_us = kw_agent_source_lag_us(agent, now_us);
+	const struct kw_progress *progress = &agent->sync.progress;
+	const struct kw_superblock *superblock = &agent->follow.superblock;
+	uint64_t since = kw_progress_waiting_since(progress);
 
-	if (source_us == KW_LEVEL_LAG_UNKNOWN)
-		return KW_LEVEL_LAG_UNKNOWN;
 	if (since == 0 || (agent->sync.head_since_us && agent->sync.head_since_us < since))
 		since = agent->sync.head_since_us;
-	return (since && now_us > since ? now_us - since : 0) + source_us;
+	return kw_level_lag_us(superblock, silent_us(agent, now_us),
+		since && now_us > since ? now_us - since : 0,
+		progress->epoch == superblock->epoch ? progress->fresh_us : 0);
 }
 
 double kw_agent_progress(const struct kw_agent *agent)

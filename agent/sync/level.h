@@ -19,6 +19,15 @@
  */
 uint64_t kw_level_source_lag_us(const struct kw_superblock *superblock, uint64_t silent_us);
 
+/*
+ * The same of what is applied, which lacks more. waited_us: since a change of the table was first
+ * seen that is not applied. applied_us: the table was fresh as of then, by the proxy's clock, when
+ * all that it had was applied; 0: not known. Both say how much is lacking at most, so the lesser
+ * counts.
+ */
+uint64_t kw_level_lag_us(const struct kw_superblock *superblock, uint64_t silent_us,
+	uint64_t waited_us, uint64_t applied_us);
+
 /* How fresh the table is, for a replica whose lag must be at most warm_lag_us. */
 enum kw_level_table {
 	KW_TABLE_INCOMPLETE, /* the proxy's first scan is not complete */

@@ -263,6 +263,23 @@ static void a_table_is_behind_by_more_than_its_barrier(void **state)
 	}
 }
 
+/* Paused for an hour, and after ten minutes of that the primary died. */
+static void a_wait_and_a_silence_are_not_added_up(void **state)
+{
+	const uint64_t minute = 60 * SECOND_US;
+	struct kw_superblock table = TABLE(DOWN, 11 * minute, 61 * minute);
+	struct kw_superblock hostile = TABLE(LIVE, 1, UINT64_MAX);
+
+	assert_int_equal(kw_level_lag_us(&table, 0, 60 * minute, minute), 60 * minute - 200000);
+	assert_int_equal(kw_level_lag_us(&table, 0, 60 * minute, 0), 110 * minute - 200000);
+	/* What was applied is of another table. */
+	assert_int_equal(kw_level_lag_us(&table, 0, minute, 12 * minute), 51 * minute - 200000);
+	assert_int_equal(kw_level_lag_us(&table, 0, 0, 11 * minute), 50 * minute - 200000);
+	table.fresh_us = 0;
+	assert_int_equal(kw_level_lag_us(&table, 0, minute, minute), UNKNOWN);
+	assert_int_equal(kw_level_lag_us(&hostile, UINT64_MAX, UINT64_MAX, 0), UNKNOWN - 1);
+}
+
 static void changes_that_come_late_tell_a_slow_proxy_from_a_silent_primary(void **state)
 {
 	struct kw_superblock table = TABLE(LIVE, AT(7), AT(9));
@@ -287,6 +304,7 @@ int main(void)
 		cmocka_unit_test(owed_values_wait_for_what_was_handed_on_after_them),
 		cmocka_unit_test(only_an_answer_to_the_question_says_that_all_was_kept),
 		cmocka_unit_test(a_table_is_behind_by_more_than_its_barrier),
+		cmocka_unit_test(a_wait_and_a_silence_are_not_added_up),
 		cmocka_unit_test(changes_that_come_late_tell_a_slow_proxy_from_a_silent_primary),
 	};
 
