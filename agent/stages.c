@@ -1,5 +1,6 @@
 #include "stages.h"
 
+#include "sync/level.h"
 #include "sync/progress.h"
 
 #include <stdio.h>
@@ -18,7 +19,7 @@ static void look_remedy(const void *arg, char text[KW_REMEDY])
 			"the clocks of proxy and agent are %.1f ms apart, and this stage compares "
 			"them: keep them in step (timedatectl)",
 			(double)facts->skew_us / 1e3);
-	else if (facts->behind_us >= BEHIND_US)
+	else if (facts->behind_us >= BEHIND_US && facts->behind_us != KW_LEVEL_LAG_UNKNOWN)
 		snprintf(text, KW_REMEDY,
 			"the table is behind its primary, so the agent looks at it less often: see "
 			"the stages of the proxy");

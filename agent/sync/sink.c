@@ -162,7 +162,7 @@ static void take_pass(struct kw_sync *sync, const struct kw_reader_pass *pass)
 		sync->due(sync->arg);
 		kw_follow_hurry(sync->follow);
 	}
-	if (kw_tokens_wait(&sync->tokens))
+	if (sync->follow->superblock.ticket != 0 && kw_tokens_wait(&sync->tokens))
 		kw_follow_want_superblock(sync->follow);
 	kw_reread_verified(&sync->reread);
 	kw_progress_handed(&sync->progress, &handed);
