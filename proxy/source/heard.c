@@ -30,7 +30,8 @@ void kw_heard_take(struct kw_heard *heard, struct kw_slice info, uint64_t asked_
 	if (heard->answered_us > 0 && offset != heard->offset)
 		note(heard, heard->answered_us);
 	/* They are whole ones, so it can be one more. */
-	if (kw_info_number(info, "master_last_io_seconds_ago", &seconds) &&
+	if (heard->answered_us == 0 &&
+		kw_info_number(info, "master_last_io_seconds_ago", &seconds) &&
 		seconds < asked_us / SECOND_US)
 		note(heard, asked_us - (seconds + 1) * SECOND_US);
 	heard->answered_us = asked_us;
@@ -39,7 +40,8 @@ void kw_heard_take(struct kw_heard *heard, struct kw_slice info, uint64_t asked_
 
 static void look_for_silence(struct kw_heard *heard, uint64_t now_us)
 {
-	if (heard->silence == KW_HEARD_SELDOM || now_us < heard->us + KW_HEARD_SELDOM_US)
+	if (heard->us == 0 || heard->silence == KW_HEARD_SELDOM ||
+		now_us < heard->us + KW_HEARD_SELDOM_US)
 		return;
 	heard->silence = KW_HEARD_SELDOM;
 	kw_log_warn("source",

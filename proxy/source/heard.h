@@ -8,8 +8,9 @@
  *
  * Only the primary knows what a replica lacks. What the replica knows is when it heard of its
  * primary last: its data are as of then, as far as anybody here can tell. Its offset tells when: if
- * it has grown since the last question, something came after that. If it has not, nothing did. INFO
- * tells the seconds, too, which count until an offset was seen to grow. Bytes that wait at the
+ * it has grown since the last question, something came after that, and was executed. If it has not,
+ * nothing was. INFO tells the seconds, too. They count in the first answer alone: they begin anew
+ * with each piece of a large command, of which nothing is executed yet. Bytes that wait at the
  * primary or on the network are not seen.
  *
  *   ┌──────┐ ask ┌───────┐

@@ -164,18 +164,19 @@ static uint64_t next_turn_us(struct kw_source *source, uint64_t now_us)
 /*
  * While a replica has lost its own primary its data can be emptied or replaced at any moment, and
  * nothing is read from it. A sweep that was under way then begins anew. If the data were replaced,
- * the feed tells a doubt about it, and a break without that costs nothing.
+ * the feed tells a doubt about it, and a break without that costs nothing. Nor does a silence: the
+ * link stands, and the data with it. What is remembered is therefore the worst since it was whole.
  */
 static void follow_chain(struct kw_source *source)
 {
-	enum kw_chain chain = kw_source_chain(source);
+	enum kw_chain chain = kw_source_chain(source), before = source->chain;
 
-	if (chain == source->chain)
+	if (chain == before || (before == KW_CHAIN_CUT && chain == KW_CHAIN_SILENT))
 		return;
 	source->chain = chain;
 	if (chain != KW_CHAIN_WHOLE && source->sweep.kind == KW_SWEEP_AUDIT)
 		kw_sweep_stop(&source->sweep);
-	else if (chain == KW_CHAIN_WHOLE && kw_sweep_is_mending(&source->sweep))
+	else if (before == KW_CHAIN_CUT && kw_sweep_is_mending(&source->sweep))
 		kw_source_doubt(source, KW_DOUBT_LOADED, NULL,
 			"the server followed has its own primary again, and may have its data "
 			"anew");
@@ -309,9 +310,16 @@ static void on_watching(uv_timer_t *timer)
 		kw_feed_look(source->feed);
 }
 
+/* A replica is asked during a sweep as well: an operator is told how long its primary is silent. */
 static void on_freshening(uv_timer_t *timer)
 {
-	kw_source_ask_barrier(timer->data);
+	struct kw_source *source = timer->data;
+
+	if (kw_source_link_is_up(&source->link) &&
+		kw_feed_server(source->feed)->upstream != KW_UPSTREAM_NONE)
+		kw_heard_ask(&source->heard, kw_clock_us());
+	else
+		kw_source_ask_barrier(source);
 }
 
 static void on_pacing(uv_timer_t *timer)

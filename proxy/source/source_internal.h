@@ -65,7 +65,7 @@ struct kw_source {
 	struct kw_trace trace;
 	uv_timer_t timers[KW_SOURCE_TIMERS];
 
-	enum kw_chain chain; /* as of the last turn */
+	enum kw_chain chain; /* the worst since it was whole; as of the last turn */
 	bool unmended;       /* while the link is down: a doubt came, or was not mended before */
 	struct kw_silence silence;
 	struct kw_late late;

@@ -282,7 +282,7 @@ void kw_source_begin_barrier(void *arg)
 	struct kw_source *source = arg;
 	uint64_t now_us = kw_clock_us();
 
-	if (!may_ask_barrier(source))
+	if (!may_ask_barrier(source) || (is_replica(source) && source->heard.us == 0))
 		return;
 	kw_fresh_ask(&source->fresh, current_as_of(source, now_us));
 	source->store.barriers = source->fresh.asked;

@@ -57,6 +57,16 @@ static void a_silence_moves_nothing(void **state)
 	}
 }
 
+/* So it is while the pieces of a large command come in. */
+static void later_seconds_without_an_offset_tell_nothing(void **state)
+{
+	answer(BEGIN, "0", 100);
+	answer(BEGIN + 5 * S, "0", 100);
+	assert_int_equal(heard.us, BEGIN - S);
+	answer(BEGIN + 6 * S, "0", 900);
+	assert_int_equal(heard.us, BEGIN + 5 * S);
+}
+
 /* A full synchronisation brings other data, whose offset can be less. */
 static void another_offset_is_a_sign_of_life(void **state)
 {
@@ -94,6 +104,7 @@ int main(void)
 		cmocka_unit_test_setup(at_first_the_seconds_tell, setup),
 		cmocka_unit_test_setup(an_offset_that_grows_tells_more, setup),
 		cmocka_unit_test_setup(a_silence_moves_nothing, setup),
+		cmocka_unit_test_setup(later_seconds_without_an_offset_tell_nothing, setup),
 		cmocka_unit_test_setup(another_offset_is_a_sign_of_life, setup),
 		cmocka_unit_test_setup(a_link_that_is_down_tells_nothing, setup),
 		cmocka_unit_test_setup(after_a_reset_nothing_is_known, setup),
