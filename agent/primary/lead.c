@@ -399,8 +399,9 @@ static void tick_link(struct kw_replica *replica, uint64_t now_us)
 		replica->hooks.idle(replica->hooks.arg, kw_downlink_output(&replica->downlink));
 		kw_downlink_appended(&replica->downlink);
 	}
+	/* Behind a fence they would only gather. */
 	if (silent && kw_replica_is(replica, KW_REPLICA_ONLINE) &&
-		!kw_feed_unsent(&replica->link->feed)) {
+		replica->link->feed.fence == 0 && !kw_feed_unsent(&replica->link->feed)) {
 		kw_feed_ping(&replica->link->feed);
 		kw_downlink_wake(&replica->downlink);
 	}
