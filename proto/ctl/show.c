@@ -102,6 +102,7 @@ static const struct {
 	{"staleness_p50_us", "none", "none"},
 	{"staleness_p99_us", "none", "none"},
 	{"started_us", "never", "never"},
+	{"upstream_silent_ms", "none", "unknown"},
 };
 
 /* The word for a number that is 0 or less, or for null. NULL: none, or there is no such field. */
