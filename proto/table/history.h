@@ -65,7 +65,7 @@ enum kw_mandate_state {
 /* What does it mean that a set of function libraries is empty? */
 enum kw_functions_origin {
 	KW_FUNCTIONS_FOUND, /* the server was found so: it can have lost them */
-	KW_FUNCTIONS_TOLD,  /* a command took the last of them */
+	KW_FUNCTIONS_TOLD,  /* a command took the last of them, or said that there are none */
 };
 
 /* A set of function libraries in the memory file. All of it is 0: the table carries none. */

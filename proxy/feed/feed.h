@@ -106,8 +106,8 @@ enum kw_feed_value_kind {
 
 /* What a command did to function libraries. */
 enum kw_feed_functions {
-	KW_FEED_FUNCTIONS_CHANGED, /* one was loaded; or one may have been */
-	KW_FEED_FUNCTIONS_TAKEN,   /* DELETE, FLUSH or RESTORE: libraries can be gone by it */
+	KW_FEED_FUNCTIONS_CHANGED, /* there may be others now, also fewer */
+	KW_FEED_FUNCTIONS_FLUSHED, /* FUNCTION FLUSH was carried out: that there is none is meant */
 };
 
 struct kw_feed_value {

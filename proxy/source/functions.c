@@ -128,7 +128,7 @@ static void take_set(struct kw_source_functions *functions, const struct kw_libr
 		stand(functions, KW_SOURCE_FUNCTIONS_HELD, why);
 		return;
 	}
-	/* From now on only a command can take them. */
+	/* From now on only a command can take them, whether it is seen or not. */
 	if (set->count > 0)
 		functions->loss = KW_SOURCE_FUNCTIONS_LOSS_EXPLAINED;
 	publish(functions, set);
@@ -202,7 +202,7 @@ void kw_source_functions_down(struct kw_source_functions *functions)
 
 void kw_source_functions_told(struct kw_source_functions *functions, enum kw_feed_functions what)
 {
-	if (functions->server && what == KW_FEED_FUNCTIONS_TAKEN)
+	if (functions->server && what == KW_FEED_FUNCTIONS_FLUSHED)
 		functions->loss = KW_SOURCE_FUNCTIONS_LOSS_EXPLAINED;
 	want(functions);
 }

@@ -15,9 +15,11 @@
  *
  * A server that has no library at all, though the table has some, can have lost them: it was killed
  * and came back empty, say. Its functions then stay in the table (HELD), as keys do (brake.h),
- * unless it is known that a command took them: the feed told of one that can, or the server had
- * libraries before in this run and history. A set with any library is believed. A server that never
- * had any has an empty set that was only found so: agents do not delete by it.
+ * unless it is known that a command took them: the server had libraries before in this run and
+ * history, or the feed told of a FUNCTION FLUSH, which says that none is meant to be there. DELETE
+ * and RESTORE explain nothing else: on an empty server they fail, and are counted all the same; and
+ * what is deleted can be the cursor of an agent. A set with any library is believed. A server that
+ * never had any has an empty set that was only found so: agents do not delete by it.
  *
  * Keys are not affected by anything that happens here. The caller owns the struct. Loop thread
  * only.
@@ -66,7 +68,8 @@ enum kw_source_functions_standing {
 enum kw_source_functions_loss {
 	KW_SOURCE_FUNCTIONS_LOSS_UNEXPLAINED, /* it is another server, or data set, than the last
 						 one */
-	KW_SOURCE_FUNCTIONS_LOSS_EXPLAINED,   /* only a command can have taken them */
+	KW_SOURCE_FUNCTIONS_LOSS_EXPLAINED,   /* only a command can have taken them, or none is
+						 meant to be there */
 };
 
 struct kw_source_functions {

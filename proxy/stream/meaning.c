@@ -472,12 +472,13 @@ static bool mean_swap(const struct meaning *meaning)
 
 static bool mean_functions(const struct meaning *meaning)
 {
-	bool loaded = has_words(meaning, 2) && word_is(meaning, 1, "LOAD");
+	bool flushed = has_words(meaning, 2) && word_is(meaning, 1, "FLUSH");
 
-	meaning->fn(meaning->arg, &(struct kw_repl_effect){.kind = loaded ? KW_REPL_FUNCTIONS
-									  : KW_REPL_FUNCTIONS_TAKEN,
-					  .expiry = KW_REPL_EXPIRES_AS_BEFORE,
-					  .database = meaning->database});
+	meaning->fn(meaning->arg,
+		&(struct kw_repl_effect){
+			.kind = flushed ? KW_REPL_FUNCTIONS_FLUSHED : KW_REPL_FUNCTIONS,
+			.expiry = KW_REPL_EXPIRES_AS_BEFORE,
+			.database = meaning->database});
 	return true;
 }
 

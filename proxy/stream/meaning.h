@@ -42,9 +42,9 @@ enum kw_repl_effect_kind {
 	KW_REPL_FLUSH,     /* the database is empty; KW_REPL_ANY_DATABASE: one is */
 	KW_REPL_FLUSH_ALL, /* all databases are empty */
 	KW_REPL_SWAP,      /* database and to_database changed their places */
-	KW_REPL_FUNCTIONS, /* a function library was loaded */
-	KW_REPL_FUNCTIONS_TAKEN, /* function libraries may be gone, or others */
-	KW_REPL_DOUBT,           /* any key of the database may have changed */
+	KW_REPL_FUNCTIONS, /* function libraries were loaded, or are gone */
+	KW_REPL_FUNCTIONS_FLUSHED, /* all function libraries are gone */
+	KW_REPL_DOUBT,             /* any key of the database may have changed */
 };
 
 enum kw_repl_expiry {

@@ -3,6 +3,7 @@ import os
 import threading
 
 import pytest
+import redis
 
 from lib.daemon import MODES, RDMA_HOST
 from lib.process import wait_for
@@ -213,6 +214,26 @@ def test_a_primary_that_came_back_empty_takes_nothing_along(bed):
     approved = pair.proxy.ctl_ok("approve")
     assert "function librar" in approved["approved"], approved
     wait_own(pair.replica, {})
+
+
+@pytest.mark.parametrize("feed", FEEDS)
+def test_on_a_primary_that_came_back_empty_only_a_flush_says_that_none_is_meant(bed, any_server, feed):
+    """The server counts calls that failed, too, and an agent's cursor is a library that can be deleted."""
+    pair = start(bed, any_server, feed=feed)
+    pair.primary.kill()
+    pair.primary.restart(keep_data=False)
+    pair.proxy.wait_status(lambda status: status["functions"]["state"] == "held", "they are held")
+    for words in [("DELETE", "first"), ("RESTORE", "no payload"), ("FLUSH", "NEVER")]:
+        with pytest.raises(redis.ResponseError):
+            pair.primary.command("FUNCTION", *words)
+    load(pair.primary, "keywake_cursor", "keywake-cursor 2 epoch=1")
+    pair.primary.command("FUNCTION", "DELETE", "keywake_cursor")
+    pair.agent.wait_warm()
+    assert pair.proxy.status()["functions"]["state"] == "held"
+    assert own(pair.replica) == {"first": code("first", "one")}
+    pair.primary.command("FUNCTION", "FLUSH")
+    wait_own(pair.replica, {})
+    pair.agent.wait_warm()
 
 
 def test_a_proxy_that_finds_none_asks_before_the_replica_loses_its_own(bed):

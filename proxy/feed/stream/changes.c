@@ -261,8 +261,8 @@ void kw_changes_tell(struct kw_changes *changes, const struct kw_repl_effect *ef
 	case KW_REPL_FUNCTIONS:
 		changes->handlers->functions(changes->handlers->arg, KW_FEED_FUNCTIONS_CHANGED);
 		break;
-	case KW_REPL_FUNCTIONS_TAKEN:
-		changes->handlers->functions(changes->handlers->arg, KW_FEED_FUNCTIONS_TAKEN);
+	case KW_REPL_FUNCTIONS_FLUSHED:
+		changes->handlers->functions(changes->handlers->arg, KW_FEED_FUNCTIONS_FLUSHED);
 		break;
 	case KW_REPL_DOUBT:
 		tell_unknown(changes, effect);

@@ -19,10 +19,9 @@
 #define TIME_EVERY_US UINT64_C(60000000)
 
 /* They change what is no key, which counts as a change all the same. */
-#define FUNCTION_LOADS "function|load"
-static const char *const function_takers[] = {
-	"function|delete", "function|flush", "function|restore"};
-#define FUNCTION_TAKERS (sizeof function_takers / sizeof *function_takers)
+static const char *const function_changes[] = {
+	"function|load", "function|delete", "function|restore"};
+#define FUNCTION_CHANGES (sizeof function_changes / sizeof *function_changes)
 
 /* After changes without events were found, the server is not asked again for so long … */
 #define DEAF_PAUSE_US UINT64_C(60000000)
@@ -31,7 +30,8 @@ static const char *const section_names[] = {"server", "replication", "persistenc
 #define SECTIONS (sizeof section_names / sizeof *section_names)
 
 struct kw_function_calls {
-	uint64_t loads, takers;
+	uint64_t changes; /* calls, also those that failed */
+	uint64_t flushes; /* carried out: each says that no library is meant to be there */
 };
 
 struct kw_watch {
@@ -276,10 +276,10 @@ void kw_watch_flushes_told(struct kw_watch *watch)
 
 static struct kw_function_calls function_calls(struct kw_slice info)
 {
-	struct kw_function_calls calls = {.loads = kw_info_calls(info, FUNCTION_LOADS)};
+	struct kw_function_calls calls = {.flushes = kw_info_done(info, "function|flush")};
 
-	for (size_t i = 0; i < FUNCTION_TAKERS; i++)
-		calls.takers += kw_info_calls(info, function_takers[i]);
+	for (size_t i = 0; i < FUNCTION_CHANGES; i++)
+		calls.changes += kw_info_calls(info, function_changes[i]);
 	return calls;
 }
 
@@ -287,13 +287,13 @@ static struct kw_function_calls function_calls(struct kw_slice info)
 static void look_at_functions(struct kw_watch *watch, struct kw_slice info, bool anew)
 {
 	const struct kw_function_calls now = function_calls(info), before = watch->functions;
-	bool taken = anew ? now.takers > 0 : now.takers != before.takers;
+	bool flushed = now.flushes > (anew ? 0 : before.flushes);
 
 	watch->functions = now;
-	if (is_greeting(watch) || (!anew && !taken && now.loads == before.loads))
+	if (is_greeting(watch) || (!anew && !flushed && now.changes == before.changes))
 		return;
-	watch->handlers.functions(
-		watch->handlers.arg, taken ? KW_FEED_FUNCTIONS_TAKEN : KW_FEED_FUNCTIONS_CHANGED);
+	watch->handlers.functions(watch->handlers.arg,
+		flushed ? KW_FEED_FUNCTIONS_FLUSHED : KW_FEED_FUNCTIONS_CHANGED);
 }
 
 /* Each look after the first of a connection tells what was called, or might have been. */
@@ -328,7 +328,7 @@ static bool look_at_calls(struct kw_watch *watch, struct kw_slice info)
 static bool any_other_change(struct kw_watch *watch, struct kw_slice info)
 {
 	const struct kw_function_calls functions = function_calls(info);
-	uint64_t calls = kw_takers_calls(info) + functions.loads + functions.takers;
+	uint64_t calls = kw_takers_calls(info) + functions.changes + functions.flushes;
 	uint64_t before = watch->other_changes;
 
 	watch->other_changes = calls;

@@ -156,7 +156,7 @@ static void a_primary_without_functions_has_an_empty_set(void **state)
 	assert_int_equal(report().version, 1);
 	assert_string_equal(report().state, "carried");
 	assert_int_equal(origin(), KW_FUNCTIONS_FOUND);
-	tell(KW_FEED_FUNCTIONS_TAKEN); /* a client has called FUNCTION FLUSH */
+	tell(KW_FEED_FUNCTIONS_FLUSHED); /* a client has called FUNCTION FLUSH */
 	assert_int_equal(origin(), KW_FUNCTIONS_TOLD);
 	assert_int_equal(report().version, 2);
 	end();
@@ -177,7 +177,7 @@ static void what_the_feed_tells_of_is_read(void **state)
 	tell(KW_FEED_FUNCTIONS_CHANGED);
 	assert_string_equal(carried(), "b ");
 	test_ask(&test, "FUNCTION FLUSH");
-	tell(KW_FEED_FUNCTIONS_TAKEN);
+	tell(KW_FEED_FUNCTIONS_FLUSHED);
 	assert_string_equal(carried(), "");
 	assert_string_equal(report().state, "carried");
 	end();
@@ -418,7 +418,7 @@ static void a_flush_that_is_told_explains_it(void **state)
 	tell(KW_FEED_FUNCTIONS_CHANGED); /* by a load none is gone */
 	assert_string_equal(report().state, "held");
 	test_ask(&test, "FUNCTION FLUSH");
-	tell(KW_FEED_FUNCTIONS_TAKEN);
+	tell(KW_FEED_FUNCTIONS_FLUSHED);
 	assert_string_equal(carried(), "");
 	assert_int_equal(origin(), KW_FUNCTIONS_TOLD);
 	end();

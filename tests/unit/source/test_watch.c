@@ -23,15 +23,17 @@ static char path[64];
 static pthread_t thread;
 static const char *server_section;
 static int infos;
-static int function_loads, function_flushes; /* as the server counts them */
-static bool wiped;                           /* CONFIG RESETSTAT was called just now */
+/* Calls as the server counts them; of some, how many failed. */
+static int function_loads, function_deletes, function_restores;
+static int function_flushes, function_flushes_failed;
+static bool wiped; /* CONFIG RESETSTAT was called just now */
 
 static uv_loop_t loop;
 static struct kw_data_connection data;
 static struct kw_watch *watch;
 static bool closed;
 static char failure[KW_ERROR_TEXT];
-static int welcomes, doubts, looked, functions_told, takers_told;
+static int welcomes, doubts, looked, functions_told, flushes_told;
 static enum kw_feed_server welcomed;
 
 static void send_bulk(FILE *to, const char *text)
@@ -41,13 +43,16 @@ static void send_bulk(FILE *to, const char *text)
 
 static void answer_info(FILE *to, const char *section)
 {
-	char counters[160];
+	char counters[512];
 
 	infos++;
 	snprintf(counters, sizeof counters,
 		"cmdstat_info:calls=%d,usec=1\r\ncmdstat_function|load:calls=%d,usec=1\r\n"
-		"cmdstat_function|flush:calls=%d,usec=1\r\n",
-		wiped ? 1 : infos, function_loads, function_flushes);
+		"cmdstat_function|delete:calls=%d,usec=1\r\n"
+		"cmdstat_function|restore:calls=%d,usec=1\r\n"
+		"cmdstat_function|flush:calls=%d,usec=1,rejected_calls=0,failed_calls=%d\r\n",
+		wiped ? 1 : infos, function_loads, function_deletes, function_restores,
+		function_flushes, function_flushes_failed);
 	if (strcmp(section, "commandstats") == 0)
 		send_bulk(to, counters);
 	else
@@ -118,7 +123,7 @@ static void on_stir(void *arg, enum kw_silent_kind kind)
 static void on_functions(void *arg, enum kw_feed_functions what)
 {
 	functions_told++;
-	takers_told += what == KW_FEED_FUNCTIONS_TAKEN;
+	flushes_told += what == KW_FEED_FUNCTIONS_FLUSHED;
 }
 
 static void on_looked(void *arg)
@@ -182,7 +187,7 @@ static int begin(void **state)
 	uv_loop_init(&loop);
 	data = (struct kw_data_connection){.failed = on_failed};
 	watch = kw_watch_new(&data, KW_SOURCE_FLAGS_SET, &handlers);
-	welcomes = doubts = functions_told = takers_told = 0;
+	welcomes = doubts = functions_told = flushes_told = 0;
 	failure[0] = '\0';
 	return 0;
 }
@@ -240,17 +245,43 @@ static void commands_that_change_functions_are_told(void **state)
 	function_loads = 5;
 	assert_int_equal(told_by_a_look(), 1);
 	assert_int_equal(told_by_a_look(), 0);
-	assert_int_equal(takers_told, 0); /* by FUNCTION LOAD no library is gone */
+	assert_int_equal(flushes_told, 0); /* by FUNCTION LOAD no library is gone */
 	function_flushes = 1;
 	assert_int_equal(told_by_a_look(), 1);
-	assert_int_equal(takers_told, 1);
+	assert_int_equal(flushes_told, 1);
 	/* CONFIG RESETSTAT, and as many loads as before since then. */
 	function_flushes = 0;
 	wiped = true;
 	assert_int_equal(told_by_a_look(), 1);
-	assert_int_equal(takers_told, 1);
+	assert_int_equal(flushes_told, 1);
 	wiped = false;
 	infos = 1;
+}
+
+/* A server that lost its libraries counts failed calls, and deletions of an agent's cursor. */
+static void only_a_flush_that_was_carried_out_says_that_none_is_meant(void **state)
+{
+	infos = function_loads = function_flushes = 0;
+	connect_to("redis_version:7.2.0\r\nrole:master\r\n");
+	function_deletes = 1;
+	assert_int_equal(told_by_a_look(), 1);
+	function_restores = 1;
+	assert_int_equal(told_by_a_look(), 1);
+	function_flushes = function_flushes_failed = 1;
+	assert_int_equal(told_by_a_look(), 0);
+	assert_int_equal(flushes_told, 0);
+	function_flushes = 2;
+	assert_int_equal(told_by_a_look(), 1);
+	assert_int_equal(flushes_told, 1);
+	/* CONFIG RESETSTAT: since then a flush failed, and a library was deleted. */
+	infos = 100;
+	assert_int_equal(told_by_a_look(), 0);
+	wiped = true;
+	function_flushes = 1;
+	assert_int_equal(told_by_a_look(), 1);
+	assert_int_equal(flushes_told, 1);
+	wiped = false;
+	function_deletes = function_restores = function_flushes = function_flushes_failed = 0;
 }
 
 int main(void)
@@ -261,6 +292,8 @@ int main(void)
 			another_history_is_seen_without_a_run_id, begin, end),
 		cmocka_unit_test_setup_teardown(
 			commands_that_change_functions_are_told, begin, end),
+		cmocka_unit_test_setup_teardown(
+			only_a_flush_that_was_carried_out_says_that_none_is_meant, begin, end),
 	};
 
 	signal(SIGPIPE, SIG_IGN); /* the server answers one who is gone */

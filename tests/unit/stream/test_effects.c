@@ -143,7 +143,7 @@ static void a_transaction_is_told_whole_at_exec(void **state)
 		{"SELECT 0;multi;set a 1;exec", "10-40{VALUE a=1;}", 40},
 		{"SELECT 0;MULTI;EXEC;SET a 1", "30-40{VALUE a=1;}", 40},
 		{"SELECT 0;MULTI;RENAME a b;FLUSHALL;FUNCTION FLUSH;NEWER x;EXEC",
-			"10-70{MOVE a>b;*:FLUSHALL;TAKEN;DOUBT;}", 70},
+			"10-70{MOVE a>b;*:FLUSHALL;FLUSHED;DOUBT;}", 70},
 		/* Until then nothing is told, and the offset stands still. */
 		{"SELECT 0;SET a 1;MULTI;SET a 2;SET a 3", "10-20{VALUE a=1;}", 20},
 		{"SELECT 0;MULTI;PING;REPLCONF GETACK *", "", 10},
@@ -167,7 +167,7 @@ static void a_transaction_beyond_its_bounds_is_told_in_pieces(void **state)
 		{"SELECT 0;MULTI;FLUSHDB;SET a 1;SET b 2;EXEC",
 			"10-10{FLUSH;VALUE a=1;}10-60{VALUE b=2;}", 60},
 		{"SELECT 0;MULTI;FUNCTION FLUSH;DEL a b c;EXEC",
-			"10-10{TAKEN;DELETE a;}10-50{DELETE b;DELETE c;}", 50},
+			"10-10{FLUSHED;DELETE a;}10-50{DELETE b;DELETE c;}", 50},
 		/* The offset stands still until EXEC. */
 		{"SELECT 0;MULTI;SET a 1;SET b 2;SET c 3", "10-10{VALUE a=1;VALUE b=2;}", 10},
 	};

@@ -219,10 +219,10 @@ static void commands_of_the_stream_itself_mean_nothing_for_keys(void **state)
 		{"WAIT 1 0", ""},
 		{"FUNCTION LOAD x", "FUNCTIONS;"},
 		{"function load replace x", "FUNCTIONS;"},
-		{"function flush", "TAKEN;"},
-		{"FUNCTION DELETE x", "TAKEN;"},
-		{"FUNCTION RESTORE x FLUSH", "TAKEN;"},
-		{"FUNCTION", "TAKEN;"},
+		{"function flush", "FLUSHED;"},
+		{"FUNCTION DELETE x", "FUNCTIONS;"},
+		{"FUNCTION RESTORE x FLUSH", "FUNCTIONS;"},
+		{"FUNCTION", "FUNCTIONS;"},
 	};
 
 	ASSERT_MEANINGS(cases);

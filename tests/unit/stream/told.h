@@ -3,7 +3,7 @@
  *
  *   VALUE k=v   VALUE k=v at 5   VALUE k=v kept   PAYLOAD k=v   EXPIRY k at 5   EXPIRY k never
  *   DELETE k    ADD k+3          APPEND k=v       WRITE k[2]=v  MOVE k>1:to     COPY k>to
- *   TOUCH k     FLUSH            FLUSHALL         SWAP 1        FUNCTIONS  TAKEN  DOUBT
+ *   TOUCH k     FLUSH            FLUSHALL         SWAP 1        FUNCTIONS  FLUSHED  DOUBT
  *
  * Each begins with its database and a colon, unless that is 0: "3:DELETE k"; "*:" is any database.
  * Each ends with a semicolon.
@@ -69,8 +69,8 @@ static inline void told_expiry(struct kw_buffer *out, const struct kw_repl_effec
 static inline void told_effect(struct kw_buffer *out, const struct kw_repl_effect *effect)
 {
 	static const char *const names[] = {"VALUE", "PAYLOAD", "DELETE", "EXPIRY", "ADD", "APPEND",
-		"WRITE", "MOVE", "COPY", "TOUCH", "FLUSH", "FLUSHALL", "SWAP", "FUNCTIONS", "TAKEN",
-		"DOUBT"};
+		"WRITE", "MOVE", "COPY", "TOUCH", "FLUSH", "FLUSHALL", "SWAP", "FUNCTIONS",
+		"FLUSHED", "DOUBT"};
 
 	told_database(out, effect->database);
 	kw_buffer_printf(out, "%s%s", names[effect->kind], effect->kind < KW_REPL_FLUSH ? " " : "");
@@ -111,7 +111,7 @@ static inline void told_effect(struct kw_buffer *out, const struct kw_repl_effec
 	case KW_REPL_FLUSH:
 	case KW_REPL_FLUSH_ALL:
 	case KW_REPL_FUNCTIONS:
-	case KW_REPL_FUNCTIONS_TAKEN:
+	case KW_REPL_FUNCTIONS_FLUSHED:
 	case KW_REPL_DOUBT:
 		break;
 	}
