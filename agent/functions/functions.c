@@ -63,14 +63,25 @@ static bool is_same(const struct kw_functions_place *a, const struct kw_function
 	return a->epoch == b->epoch && kw_history_functions_equal(&a->named, &b->named);
 }
 
-/* Where the newest set is that is known; epoch 0: the table is not known, or carries none. */
+/* What the table named last; epoch 0: nothing yet; version 0: it carries none. */
+static struct kw_functions_place newest_of(const struct kw_functions *functions)
+{
+	const struct kw_follow *follow = functions->options.sync->follow;
+
+	if (follow->superblock.epoch == 0)
+		return functions->named;
+	return (struct kw_functions_place){follow->superblock.epoch, follow->history.functions};
+}
+
+/* The same, if it can be read now. Otherwise nowhere. */
 static struct kw_functions_place present(const struct kw_functions *functions)
 {
 	const struct kw_follow *follow = functions->options.sync->follow;
 
-	if (!kw_follow_up(follow) || follow->history.functions.version == 0)
+	if (!kw_follow_up(follow) || follow->superblock.epoch == 0 ||
+		follow->history.functions.version == 0)
 		return nowhere;
-	return (struct kw_functions_place){follow->superblock.epoch, follow->history.functions};
+	return newest_of(functions);
 }
 
 /* The proxy hides the area from a key with a scope. */
@@ -417,6 +428,7 @@ void kw_functions_step(struct kw_functions *functions, uint64_t now_us)
 {
 	const struct kw_functions_place newest = present(functions);
 
+	functions->named = newest_of(functions);
 	if (kw_sync_phase(functions->options.sync) != KW_SYNC_TAIL &&
 		functions->sm.state == KW_FUNCTIONS_IDLE)
 		kw_functions_doubt(functions);
@@ -451,9 +463,9 @@ bool kw_functions_approve(struct kw_functions *functions, char finding[KW_SYNC_W
 
 enum kw_functions_fact kw_functions_fact(const struct kw_functions *functions)
 {
-	const struct kw_functions_place newest = present(functions);
+	const struct kw_functions_place newest = newest_of(functions);
 
-	if (!applies(functions) || newest.epoch == 0)
+	if (!applies(functions) || newest.named.version == 0)
 		return KW_FUNCTIONS_FINE;
 	if (!is_same(&newest, &functions->asked))
 		return KW_FUNCTIONS_LATE;
@@ -484,7 +496,8 @@ static const char *state_name(const struct kw_functions *functions)
 		return "off";
 	if (sync->follow->info.scoped)
 		return "hidden";
-	return present(functions).epoch == 0 ? "not carried" : names[kw_functions_fact(functions)];
+	return newest_of(functions).named.version == 0 ? "not carried"
+						       : names[kw_functions_fact(functions)];
 }
 
 void kw_functions_report(const struct kw_functions *functions, struct kw_functions_report *report)
@@ -497,7 +510,7 @@ void kw_functions_report(const struct kw_functions *functions, struct kw_functio
 		.libraries = functions->set.count,
 		.bytes = functions->place.named.bytes,
 		.version = equal ? functions->place.named.version : 0,
-		.table_version = present(functions).named.version,
+		.table_version = newest_of(functions).named.version,
 		.changes = functions->changes,
 		.differences = functions->differences,
 	};

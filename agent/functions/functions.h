@@ -15,7 +15,8 @@
  * the same has nothing loaded. The server is looked at again after it was assessed, when its count
  * of such commands changed, and each KW_FUNCTIONS_LOOK_US. A difference is mended and counted.
  *
- * The agent is not warm before the newest set that it knows of is in the server.
+ * The agent is not warm before the newest set that it knows of is in the server. That set counts
+ * until the table names another, also while there is no proxy: it is lacking all the same.
  *
  * Only while the sync follows the table's changes (TAIL): the server is claimed then, and the table
  * may be followed. Keys do not wait for any of this. Loop thread only.
@@ -74,6 +75,7 @@ struct kw_functions {
 	struct kw_functions_options options;
 	struct kw_sm sm; /* enum kw_functions_state */
 	enum kw_functions_standing standing;
+	struct kw_functions_place named; /* by the table, last; epoch 0: nothing was yet */
 	struct kw_functions_place place; /* of the set; epoch 0: none is known */
 	struct kw_functions_place asked; /* of the READ that is out, or was last */
 	struct kw_functions_place tried; /* a change was carried out, and no look showed it yet */
@@ -110,7 +112,7 @@ void kw_functions_doubt(struct kw_functions *functions);
 /* The operator lets the libraries go that are held. False: none are. finding: what was approved. */
 bool kw_functions_approve(struct kw_functions *functions, char finding[KW_SYNC_WHY]);
 
-/* As of now, by the newest history that is known. */
+/* As of now, by the newest history that is known: of the last connection, if there is none. */
 enum kw_functions_fact kw_functions_fact(const struct kw_functions *functions);
 
 /* What an operator is shown. */

@@ -302,6 +302,25 @@ def test_a_replica_that_forbids_it_is_not_warm_and_says_why(bed, lacking):
     assert own(replica) == own(primary)
 
 
+def test_no_barrier_passes_because_the_proxy_is_gone(bed):
+    """It covers functions that the replica lacks, also when nobody tells of them any more."""
+    primary, proxy, agent, replica = guarded(bed, MORE_AT_PRIMARY, ["+function|dump"])
+    agent.wait_state("lagging", reason="+function|restore")
+    token = agent.rpc("barrier")["token"]
+    for value in ["one", "two"]: # of keys it has passed
+        primary.command("SET", "key", value)
+        wait_for(lambda v=value: replica.command("GET", "key") == v.encode(), "the key is there")
+    proxy.kill()
+    agent.wait_state("connecting")
+    assert agent.rpc("barrier", token=token) == {"token": token, "passed": False}
+    assert agent.status()["functions"]["state"] == "refused"
+    replica.command("ACL", "SETUSER", "keywake-agent", "+function|restore")
+    proxy.restart()
+    agent.wait_warm()
+    assert agent.rpc("barrier", token=token) == {"token": token, "passed": True}
+    assert own(replica) == own(primary)
+
+
 @pytest.mark.parametrize("mode", ["commands", "replica", "hybrid"])
 def test_a_library_that_the_replica_cannot_load_is_named_and_harms_no_key(bed, mode, need_server):
     """It needs the very server it was written for: the two have the same RDB, and other numbers."""

@@ -524,6 +524,149 @@ static void a_table_that_carries_none_changes_nothing(void **state)
 	stage_close(&stage);
 }
 
+/* ---- a proxy that is gone ---- */
+
+static void lose_proxy(struct stage *stage)
+{
+	test_proxy_stop(&stage->proxy);
+	stage_wait_state(stage, KW_AGENT_CONNECTING);
+}
+
+/* Its table has no functions: nothing keeps the agent from being warm. */
+static void find_another_proxy(struct stage *stage)
+{
+	struct kw_error error;
+
+	test_proxy_start(&stage->proxy, &stage->loop, 0x2222, true);
+	kw_table_set_history(stage->proxy.table, &history);
+	stage_fill(stage, 0, 100);
+	test_proxy_publish(&stage->proxy);
+	assert_int_equal(kw_agent_retarget(stage->agent, stage->proxy.address, &error), KW_OK);
+	stage_wait_warm(stage);
+	assert_string_equal(report(stage).state, "not carried");
+}
+
+/* `keywakectl wait warm` must not end because the proxy is gone: the local server lacks them. */
+static void what_could_not_be_loaded_is_lacking_without_the_proxy_too(void **state)
+{
+	struct stage stage;
+
+	open_mode(&stage, "commands");
+	set_code(&stage, "#!lua name=a\nunheard.of_function('a', 1)");
+	stage_start_agent(&stage);
+	stage_wait(&stage, is_refused, "the functions are refused");
+	stage_wait_applied(&stage);
+	lose_proxy(&stage);
+	assert_true(is_refused(&stage));
+	assert_string_equal(report(&stage).state, "refused");
+	assert_int_equal(report(&stage).table_version, 1);
+	find_another_proxy(&stage);
+	stage_close(&stage);
+}
+
+static void what_is_held_is_held_without_the_proxy_too(void **state)
+{
+	struct stage stage;
+
+	open_mode(&stage, "commands");
+	load_here(&stage, "a", 1);
+	set_functions(&stage, "", KW_FUNCTIONS_FOUND);
+	stage_start_agent(&stage);
+	stage_wait(&stage, is_held, "the functions are held");
+	lose_proxy(&stage);
+	assert_true(is_held(&stage));
+	assert_string_equal(report(&stage).state, "held");
+	find_another_proxy(&stage);
+	stage_close(&stage);
+}
+
+static void what_is_equal_is_equal_without_the_proxy_too(void **state)
+{
+	struct stage stage;
+
+	open_mode(&stage, "commands");
+	set_functions(&stage, "a1", KW_FUNCTIONS_FOUND);
+	stage_start_agent(&stage);
+	wait_warm(&stage);
+	lose_proxy(&stage);
+	assert_int_equal(kw_functions_fact(&stage.agent->functions), KW_FUNCTIONS_FINE);
+	assert_string_equal(report(&stage).state, "equal");
+	find_another_proxy(&stage);
+	assert_string_equal(here(&stage), "a1");
+	stage_close(&stage);
+}
+
+static bool is_changing(void *arg)
+{
+	return ((struct stage *)arg)->agent->functions.sm.state == KW_FUNCTIONS_CHANGING;
+}
+
+static bool is_idle(void *arg)
+{
+	return ((struct stage *)arg)->agent->functions.sm.state == KW_FUNCTIONS_IDLE;
+}
+
+/* The proxy goes while FUNCTION RESTORE is on its way. */
+static void what_is_on_its_way_is_late_without_the_proxy_too(void **state)
+{
+	struct stage stage;
+
+	open_mode(&stage, "commands");
+	set_functions(&stage, "a1", KW_FUNCTIONS_FOUND);
+	stage_start_agent(&stage);
+	wait_warm(&stage);
+	stage_cli(&stage, "CLIENT PAUSE 600000 WRITE");
+	set_functions(&stage, "a2", KW_FUNCTIONS_FOUND);
+	stage_wait(&stage, is_changing, "a change is out");
+	lose_proxy(&stage);
+	assert_int_equal(kw_functions_fact(&stage.agent->functions), KW_FUNCTIONS_LATE);
+	assert_string_equal(report(&stage).state, "pending");
+	stage_cli(&stage, "CLIENT UNPAUSE");
+	stage_wait(&stage, is_idle, "the change is carried out");
+	/* No look has shown it. */
+	assert_int_equal(kw_functions_fact(&stage.agent->functions), KW_FUNCTIONS_LATE);
+	find_another_proxy(&stage);
+	stage_close(&stage);
+}
+
+static bool knows_version_2(void *arg)
+{
+	return ((struct stage *)arg)->agent->follow.history.functions.version == 2;
+}
+
+/* A new connection has no superblock at first. What the last one named still counts. */
+static void a_set_that_was_named_counts_until_another_is(void **state)
+{
+	struct kw_functions *functions;
+	struct kw_follow *follow;
+	struct stage stage;
+
+	open_mode(&stage, "commands");
+	stage_start_agent(&stage);
+	stage_wait_warm(&stage);
+	functions = &stage.agent->functions;
+	follow = &stage.agent->follow;
+	assert_int_equal(kw_functions_fact(functions), KW_FUNCTIONS_FINE);
+	follow->superblock = (struct kw_superblock){0};
+	follow->history = (struct kw_history){0};
+	assert_int_equal(kw_functions_fact(functions), KW_FUNCTIONS_FINE);
+	stage_wait_warm(&stage);
+	set_functions(&stage, "a1", KW_FUNCTIONS_FOUND);
+	wait_warm(&stage);
+	kw_agent_pause(stage.agent, true);
+	set_functions(&stage, "a2", KW_FUNCTIONS_FOUND);
+	stage_wait(&stage, knows_version_2, "the set is known");
+	assert_int_equal(kw_functions_fact(functions), KW_FUNCTIONS_LATE);
+	kw_functions_step(functions, 0);
+	follow->superblock = (struct kw_superblock){0};
+	follow->history = (struct kw_history){0};
+	assert_int_equal(kw_functions_fact(functions), KW_FUNCTIONS_LATE);
+	kw_agent_pause(stage.agent, false);
+	wait_warm(&stage);
+	assert_string_equal(here(&stage), "a2");
+	stage_close(&stage);
+}
+
 /* ---- under load ---- */
 
 /* Changes go on over the same link, and keep their order for each key. */
@@ -601,6 +744,11 @@ int main(void)
 		cmocka_unit_test(any_library_ends_the_hold),
 		cmocka_unit_test(without_the_option_nothing_is_touched),
 		cmocka_unit_test(a_table_that_carries_none_changes_nothing),
+		cmocka_unit_test(what_could_not_be_loaded_is_lacking_without_the_proxy_too),
+		cmocka_unit_test(what_is_held_is_held_without_the_proxy_too),
+		cmocka_unit_test(what_is_equal_is_equal_without_the_proxy_too),
+		cmocka_unit_test(what_is_on_its_way_is_late_without_the_proxy_too),
+		cmocka_unit_test(a_set_that_was_named_counts_until_another_is),
 		cmocka_unit_test(keys_go_on_while_functions_change),
 		cmocka_unit_test(an_agent_may_end_at_any_moment),
 	};
