@@ -438,8 +438,9 @@ void kw_functions_step(struct kw_functions *functions, uint64_t now_us)
 		/* Another set than the one that was refused need not wait. */
 		if (now_us >= functions->retry_us || is_another(functions, &newest))
 			read_set(functions, &newest);
-	} else if (functions->place.epoch != 0 && now_us >= functions->retry_us &&
+	} else if (is_same(&newest, &functions->place) && now_us >= functions->retry_us &&
 		   is_look_due(functions, now_us)) {
+		/* By an older set nothing is judged: the newest may be unreadable. */
 		look(functions, now_us);
 	}
 }

@@ -446,6 +446,46 @@ static void what_does_not_verify_is_not_applied(void **state)
 	stage_close(&stage);
 }
 
+/* How often the local server was asked, ever. */
+static uint64_t dumps(struct stage *stage)
+{
+	const char *line = strstr(stage_cli(stage, "INFO commandstats"), "cmdstat_function|dump:");
+
+	return line ? strtoull(strstr(line, "calls=") + 6, NULL, 10) : 0;
+}
+
+/* A proxy that names bytes outside of its table. The set of before is none to compare with. */
+static void a_set_outside_of_the_table_makes_no_work(void **state)
+{
+	struct kw_history_functions *named;
+	struct stage stage;
+	uint64_t before;
+
+	open_mode(&stage, "commands");
+	set_functions(&stage, "a1", KW_FUNCTIONS_FOUND);
+	stage_start_agent(&stage);
+	wait_warm(&stage);
+	kw_table_set_functions(stage.proxy.table, kw_slice("another", 7), KW_FUNCTIONS_FOUND);
+	named = (struct kw_history_functions *)(uintptr_t)&kw_table_history(stage.proxy.table)
+			->functions;
+	named->offset = UINT64_C(1) << 40;
+	test_proxy_publish(&stage.proxy);
+	stage_wait(&stage, is_lagging, "the agent lags");
+	assert_non_null(strstr(stage.agent->reason, "outside of its table"));
+	before = dumps(&stage);
+	for (int i = 0; i < 20; i++) {
+		stage.agent->functions.retry_us = 0; /* the pause is over */
+		stage_fill(&stage, 100 + i, 101 + i);
+		stage_wait_applied(&stage);
+	}
+	assert_int_equal(dumps(&stage) - before, 0);
+	assert_true(is_refused(&stage));
+	set_functions(&stage, "a2", KW_FUNCTIONS_FOUND);
+	wait_warm(&stage);
+	assert_string_equal(here(&stage), "a2");
+	stage_close(&stage);
+}
+
 /* ---- functions that are gone ---- */
 
 static void a_primary_that_may_have_lost_them_takes_none_away(void **state)
@@ -740,6 +780,7 @@ int main(void)
 		cmocka_unit_test(a_user_without_permission_is_told_which),
 		cmocka_unit_test(a_library_with_the_name_of_a_cursor_is_refused),
 		cmocka_unit_test(what_does_not_verify_is_not_applied),
+		cmocka_unit_test(a_set_outside_of_the_table_makes_no_work),
 		cmocka_unit_test(a_primary_that_may_have_lost_them_takes_none_away),
 		cmocka_unit_test(any_library_ends_the_hold),
 		cmocka_unit_test(without_the_option_nothing_is_touched),
