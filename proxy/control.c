@@ -446,7 +446,19 @@ static void on_approve(void *arg, struct kw_rpc_call *call, const json_t *params
 	kw_rpc_result(call, json_pack("{s:s}", "approved", finding));
 }
 
-/* Tokens are tickets of this epoch: the epoch's low bits, then the number. */
+/*
+ * Tokens are tickets of this epoch: the epoch's low bits, then the number. One that has passed and
+ * is older than half of all numbers looks like one that was never drawn. Both are replaced: what
+ * the new one promises includes what the old one did.
+ */
+static bool is_token_good(uint64_t token, uint64_t epoch, uint16_t number)
+{
+	uint16_t ticket = (uint16_t)token;
+
+	return token >> 16 == epoch && ticket != 0 &&
+	       (kw_ticket_reached(number, ticket) || kw_ticket_awaited(number, ticket));
+}
+
 static void on_barrier(void *arg, struct kw_rpc_call *call, const json_t *params)
 {
 	struct kw_proxy *proxy = arg;
@@ -454,10 +466,11 @@ static void on_barrier(void *arg, struct kw_rpc_call *call, const json_t *params
 	uint64_t epoch = proxy->epoch & UINT32_MAX;
 	uint16_t number = kw_source_ticket(proxy->source);
 
-	if (token >> 16 != epoch || (token & UINT16_MAX) == 0)
+	if (!is_token_good(token, epoch, number))
 		token = epoch << 16 | kw_ticket_drawn(number);
 	/* The furthest of those that are waited for covers the others. */
-	if (!proxy->ticket || !kw_ticket_reached(proxy->ticket, (uint16_t)token))
+	if (kw_ticket_awaited(number, (uint16_t)token) &&
+		(!proxy->ticket || !kw_ticket_reached(proxy->ticket, (uint16_t)token)))
 		proxy->ticket = (uint16_t)token;
 	kw_proxy_serve_tickets(proxy);
 	kw_rpc_waits_add(&proxy->waits, call, params, token);
@@ -500,7 +513,7 @@ const struct kw_rpc_method kw_proxy_methods[] = {
 		on_agents_revoke},
 	{"barrier",
 		"Is all that the primary had done when the token was issued in the table? Without "
-		"a token of this run of the proxy, one is issued.",
+		"a token of this run of the proxy, or with a very old one, another is issued.",
 		{{"token", JSON_INTEGER, false, "from an earlier answer"}, KW_RPC_WAIT_PARAM},
 		on_barrier},
 	{"reconcile", "Scan the primary again and mend what differs.",

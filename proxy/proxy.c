@@ -104,12 +104,15 @@ static void on_prepare(uv_prepare_t *handle)
 	kw_rpc_waits_look(&proxy->waits);
 }
 
-/* A token is a ticket of this epoch, which is over only with this process. */
+/*
+ * A token is a ticket of this epoch, which is over only with this process. When the call came, the
+ * ticket was reached or awaited. So one that is not awaited now has passed, however long ago.
+ */
 static bool is_ticket_passed(void *arg, uint64_t token)
 {
 	const struct kw_proxy *proxy = arg;
 
-	return kw_ticket_reached(kw_source_ticket(proxy->source), (uint16_t)token);
+	return !kw_ticket_awaited(kw_source_ticket(proxy->source), (uint16_t)token);
 }
 
 static void on_ticket_passed(void *arg)

@@ -137,7 +137,7 @@ bool kw_proxy_is_ticket_wanted(struct kw_proxy *proxy)
 {
 	if (proxy->closing)
 		return false;
-	if (proxy->ticket && kw_ticket_reached(kw_source_ticket(proxy->source), proxy->ticket))
+	if (proxy->ticket && !kw_ticket_awaited(kw_source_ticket(proxy->source), proxy->ticket))
 		proxy->ticket = 0;
 	return (proxy->ticket && wants_ticket(proxy, proxy->ticket)) ||
 	       kw_server_any_ticket(proxy->server, wants_ticket, proxy);

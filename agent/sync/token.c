@@ -30,7 +30,7 @@ static bool is_lost(const struct kw_tokens *tokens, const struct kw_superblock *
 {
 	return superblock->epoch != tokens->epoch ||
 	       (!kw_ticket_reached(superblock->ticket, tokens->ticket) &&
-		       !kw_ticket_reached(kw_ticket_drawn(superblock->ticket), tokens->ticket));
+		       !kw_ticket_awaited(superblock->ticket, tokens->ticket));
 }
 
 static uint64_t take_batches(struct kw_tokens *tokens, uint64_t begun_us)

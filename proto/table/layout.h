@@ -122,6 +122,17 @@ static inline bool kw_ticket_reached(uint16_t number, uint16_t drawn)
 }
 
 /*
+ * Can a reader that sees this number wait for that one? A number that is neither reached nor
+ * awaited is older than half of all numbers, or was never drawn: no ticket that begins now reaches
+ * it.
+ */
+static inline bool kw_ticket_awaited(uint16_t number, uint16_t drawn)
+{
+	return !kw_ticket_reached(number, drawn) &&
+	       kw_ticket_reached(kw_ticket_drawn(number), drawn);
+}
+
+/*
  * The index: open addressing over one array of slots, in the order of the hashes. A key with hash h
  * belongs at slot home(h) = (h * slots) >> 64, and stands at the first free slot from there on.
  * `overflow` slots after the last take what runs over the end. Growth happens in place, from the

@@ -42,8 +42,7 @@ void kw_ticket_resume(struct kw_ticket *ticket, uint16_t number)
 bool kw_ticket_announce(struct kw_ticket *ticket, uint16_t wanted)
 {
 	if (ticket->sm.state != KW_TICKET_IDLE || wanted == 0 ||
-		kw_ticket_reached(ticket->number, wanted) ||
-		!kw_ticket_reached(kw_ticket_drawn(ticket->number), wanted))
+		!kw_ticket_awaited(ticket->number, wanted))
 		return false;
 	if (ticket->number % 2 == 0)
 		ticket->number = kw_ticket_next(ticket->number);

@@ -150,6 +150,26 @@ static void numbers_that_no_reader_can_have_drawn_cost_nothing(void **state)
 	assert_int_equal(announced, 2); /* the next number, under way, and the one after it */
 }
 
+/* A token is older than half of all numbers, or it is a mistake: nobody may wait for it. */
+static void a_number_is_reached_or_awaited_or_of_no_use(void **state)
+{
+	for (uint32_t number = 2; number <= UINT16_MAX; number++) {
+		uint16_t drawn = kw_ticket_drawn((uint16_t)number), at = (uint16_t)number;
+		uint32_t awaited = 0;
+
+		assert_true(kw_ticket_awaited((uint16_t)number, drawn));
+		assert_false(kw_ticket_awaited((uint16_t)number, (uint16_t)number));
+		for (int i = 0; i < 6; i++) {
+			at = kw_ticket_next(at);
+			awaited += kw_ticket_awaited((uint16_t)number, at);
+			assert_false(kw_ticket_reached((uint16_t)number, at));
+		}
+		assert_int_equal(awaited, number % 2 ? 3 : 2); /* up to the one that is drawn */
+		assert_false(kw_ticket_awaited((uint16_t)number, (uint16_t)(number + 20000)));
+		assert_false(kw_ticket_awaited((uint16_t)number, (uint16_t)(number - 20000)));
+	}
+}
+
 /* ---- when ---- */
 
 #define SECOND_US UINT64_C(1000000)
@@ -266,6 +286,7 @@ int main(void)
 		cmocka_unit_test(barriers_asked_for_before_the_examination_ended_prove_nothing),
 		cmocka_unit_test(a_feed_that_stops_leaves_the_ticket_to_be_begun_anew),
 		cmocka_unit_test(numbers_that_no_reader_can_have_drawn_cost_nothing),
+		cmocka_unit_test(a_number_is_reached_or_awaited_or_of_no_use),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
