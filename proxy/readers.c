@@ -143,22 +143,27 @@ bool kw_proxy_is_ticket_wanted(struct kw_proxy *proxy)
 	       kw_server_any_ticket(proxy->server, wants_ticket, proxy);
 }
 
-/* An agent that sleeps sees all else, and the signs of life, when it looks by itself. */
+/*
+ * An agent that sleeps sees all else, and the signs of life, when it looks by itself. Others'
+ * tickets are nothing to it: one agent that waits would cost all of them two looks for each ticket.
+ */
 static bool is_same(const struct kw_superblock *one, const struct kw_superblock *other)
 {
-	return one->version == other->version && one->ticket == other->ticket &&
-	       one->source_state == other->source_state && one->complete == other->complete &&
-	       one->history_checksum == other->history_checksum;
+	return one->version == other->version && one->source_state == other->source_state &&
+	       one->complete == other->complete && one->history_checksum == other->history_checksum;
 }
 
 void kw_proxy_wake_readers(struct kw_proxy *proxy)
 {
 	const struct kw_superblock *now = (const void *)(proxy->memory.base + KW_SUPERBLOCK_OFFSET);
 
-	if (!proxy->server || is_same(now, &proxy->told))
+	if (!proxy->server)
 		return;
+	if (!is_same(now, &proxy->told))
+		kw_server_published(proxy->server, now->publication);
+	else if (now->ticket != proxy->told.ticket)
+		kw_server_ticket_moved(proxy->server, now->publication);
 	proxy->told = *now;
-	kw_server_published(proxy->server, now->publication);
 }
 
 static void on_ticket_timer(uv_timer_t *timer)

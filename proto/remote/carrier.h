@@ -305,6 +305,7 @@ struct kw_session {
 	bool compressed;              /* so it was told; and counted */
 	bool wakes;                   /* so it was told: it may sleep */
 	uint64_t slept;               /* asleep since it read this publication; 0: it is awake */
+	uint16_t ticket;              /* it waits for this one, as kw_session_wishes said */
 	char why[KW_ERROR_TEXT + 16]; /* of its end, once known */
 	struct kw_session *next, *previous;
 };
@@ -428,8 +429,12 @@ void kw_session_ended(struct kw_session *session, const char *why);
  */
 bool kw_session_sleeps(struct kw_session *session, uint64_t publication);
 
-/* A session reported another ticket: tell handlers.ticket. */
-void kw_server_wished(struct kw_server *server, uint16_t ticket);
+/*
+ * Its reports say that it waits for this ticket; 0: for none. If it is another one than before,
+ * handlers.ticket is told. Of sessions over tcp, whose reports come in another thread, it is not
+ * said.
+ */
+void kw_session_wishes(struct kw_session *session, uint16_t ticket);
 
 void kw_server_rejected(struct kw_server *server, const char *why);
 void kw_server_violated(struct kw_server *server, enum kw_frame_status what);

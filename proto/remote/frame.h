@@ -19,8 +19,9 @@
  * blocks.
  *
  * An agent that sleeps has read a publication, and looks no more. The proxy wakes it when it has
- * published anything since but a sign of life: at once, if that is so already. One SLEEP is out at
- * a time; a second one before the wake is a violation.
+ * published anything since but a sign of life: at once, if that is so already. A ticket is a sign
+ * of life to an agent whose last REPORT waits for none. One SLEEP is out at a time; a second one
+ * before the wake is a violation.
  *
  * Little-endian like the table. Pure; any thread.
  */

@@ -196,6 +196,12 @@ uint64_t kw_server_lowest_passed(const struct kw_server *server);
 void kw_server_published(struct kw_server *server, uint64_t publication);
 
 /*
+ * Nothing but the ticket is another one in this publication: those of them are woken that wait for
+ * a ticket.
+ */
+void kw_server_ticket_moved(struct kw_server *server, uint64_t publication);
+
+/*
  * Does an agent wait for a ticket (layout.h) that `wants` takes? It is asked for that of each
  * session, until it takes one: what some report can hide no other.
  */

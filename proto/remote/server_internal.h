@@ -39,9 +39,10 @@ struct kw_server {
 	struct kw_listener *listeners;      /* in the order of kw_server_listen */
 	struct kw_session *sessions;
 	uint32_t session_count;
-	uint32_t greetings; /* begun by kw_server_greet, not yet built */
-	uint32_t asleep;    /* sessions of which the agent sleeps */
-	uint64_t published; /* the last publication that says more than that the proxy lives */
+	uint32_t greetings;    /* begun by kw_server_greet, not yet built */
+	uint32_t asleep;       /* sessions of which the agent sleeps */
+	uint64_t published;    /* the last publication that says something to every agent */
+	uint64_t ticket_moved; /* … and to those that wait for a ticket */
 	uint64_t next_id;
 	void (*done)(void *arg);
 	void *done_arg;

@@ -369,12 +369,6 @@ int kw_server_sessions(const struct kw_server *server, struct kw_session_info *i
 	return count;
 }
 
-void kw_server_wished(struct kw_server *server, uint16_t ticket)
-{
-	if (server->handlers.ticket && ticket && !kw_server_closing(server))
-		server->handlers.ticket(server->handlers.arg, ticket);
-}
-
 bool kw_server_any_ticket(const struct kw_server *server, kw_server_wants_fn wants, void *arg)
 {
 	for (const struct kw_session *at = server->sessions; at; at = at->next) {

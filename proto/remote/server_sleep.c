@@ -21,6 +21,20 @@ static void wake(struct kw_session *session)
 	session->listener->ops->wake(session);
 }
 
+/* The last publication that says something to this agent. */
+static uint64_t news_for(const struct kw_session *session)
+{
+	const struct kw_server *server = session->server;
+
+	return session->ticket && server->ticket_moved > server->published ? server->ticket_moved
+									   : server->published;
+}
+
+static bool misses_news(const struct kw_session *session)
+{
+	return session->slept > 0 && session->slept < news_for(session);
+}
+
 void kw_session_is_awake(struct kw_session *session)
 {
 	if (session->slept > 0)
@@ -32,9 +46,25 @@ bool kw_session_sleeps(struct kw_session *session, uint64_t publication)
 	if (!session->wakes || session->slept > 0 || publication == 0)
 		return false;
 	set_slept(session, publication);
-	if (publication < session->server->published)
+	if (misses_news(session))
 		wake(session);
 	return true;
+}
+
+void kw_session_wishes(struct kw_session *session, uint16_t ticket)
+{
+	struct kw_server *server = session->server;
+
+	if (session->ticket == ticket)
+		return;
+	session->ticket = ticket;
+	if (ticket == 0 || kw_server_closing(server))
+		return;
+	/* Since it looked, the ticket can have passed. */
+	if (misses_news(session))
+		wake(session);
+	if (server->handlers.ticket)
+		server->handlers.ticket(server->handlers.arg, ticket);
 }
 
 void kw_server_wake(struct kw_server *server)
@@ -44,8 +74,7 @@ void kw_server_wake(struct kw_server *server)
 	if (server->asleep == 0)
 		return;
 	for (struct kw_session *at = server->sessions; at; at = at->next) {
-		if (at->slept == 0 || at->slept >= server->published ||
-			at->sm.state != KW_SESSION_JOINED)
+		if (!misses_news(at) || at->sm.state != KW_SESSION_JOINED)
 			continue;
 		if (woken++ == KW_SERVER_WAKES) {
 			uv_async_send(&server->async);
@@ -59,5 +88,12 @@ void kw_server_published(struct kw_server *server, uint64_t publication)
 {
 	assert(publication >= server->published);
 	server->published = publication;
+	kw_server_wake(server);
+}
+
+void kw_server_ticket_moved(struct kw_server *server, uint64_t publication)
+{
+	assert(publication >= server->ticket_moved);
+	server->ticket_moved = publication;
 	kw_server_wake(server);
 }

@@ -46,6 +46,21 @@ def test_changes_that_come_singly_wake_it(bed):
     pair.settle()
 
 
+def test_tickets_of_others_do_not_wake_it(bed):
+    """Each barrier that somebody waits for publishes two numbers, and there can be hundreds of them a second."""
+    pair = bed.pair(fill=lambda primary: data.fill_plain(primary, 10), listen=("shm",), via="shm",
+                    proxy={"source__feed": "stream"}, agent={"apply__audit_keys_per_second": 0})
+    pair.settle()
+    wait_for(lambda: looks_a_second(pair.agent) < LOOKS_AWAKE / 10, "the agent does not come to rest", timeout=60)
+    before, passed = wakes(pair.agent), 0
+    for _ in range(60):
+        token = pair.proxy.rpc("barrier")["token"]
+        wait_for(lambda: pair.proxy.rpc("barrier", token=token, wait_ms=1000)["passed"], "the barrier does not pass")
+        passed += 1
+    assert passed == 60 and wakes(pair.agent) - before < 10
+    pair.agent.ctl_ok("wait", "warm") # its own wake it
+
+
 def test_over_tcp_nobody_sleeps(bed):
     pair = bed.pair(fill=lambda primary: data.fill_plain(primary, 10), listen=("tcp",), via="tcp")
     time.sleep(1)

@@ -320,7 +320,6 @@ static void hear_frame(struct kw_rdma_peer *peer, const uint8_t *bytes, uint32_t
 	struct kw_frame frame;
 	struct kw_error error;
 	size_t taken;
-	bool wished;
 	int code = kw_frame_take(bytes, length, &taken, &frame, &error);
 
 	if (code == 0 && (taken != length || frame.op != KW_FRAME_REPORT))
@@ -333,10 +332,8 @@ static void hear_frame(struct kw_rdma_peer *peer, const uint8_t *bytes, uint32_t
 		farewell(peer, KW_FRAME_BAD);
 		return;
 	}
-	wished = frame.progress.ticket != peer->reported.progress.ticket;
 	kw_reported_take(&peer->reported, &frame.progress);
-	if (wished)
-		kw_server_wished(server_of(peer), peer->reported.progress.ticket);
+	kw_session_wishes(peer->session, peer->reported.progress.ticket);
 	/* The answer lets it send the next one: so there is always a receive for it. */
 	kw_frame_encode_reply(&reply, KW_FRAME_OK, 0, 0);
 	if (kw_rdma_end_send(&peer->end, &reply, sizeof reply, &error) == 0)

@@ -122,7 +122,6 @@ static bool take_frame(struct session *own, const struct kw_frame *frame)
 
 static void take_frames(struct session *own)
 {
-	uint16_t ticket = own->reported.progress.ticket;
 	struct kw_frame frame;
 	struct kw_error error;
 	size_t at = 0, taken;
@@ -141,8 +140,7 @@ static void take_frames(struct session *own)
 	} while (at < own->input_length);
 	own->input_length -= at;
 	memmove(own->input, own->input + at, own->input_length);
-	if (own->reported.progress.ticket != ticket)
-		kw_server_wished(own->session->server, own->reported.progress.ticket);
+	kw_session_wishes(own->session, own->reported.progress.ticket);
 }
 
 static void on_poll(uv_poll_t *poll, int status, int events)

@@ -98,6 +98,77 @@ static void all_are_woken_however_many_sleep(void **state)
 	fixture_close(&fixture);
 }
 
+static void report(struct client *client, uint16_t ticket)
+{
+	const struct kw_remote_progress progress = {.ticket = ticket, .state = "warm"};
+
+	kw_remote_report(client->remote, &progress);
+}
+
+static bool is_heard(struct fixture *fixture, uint16_t ticket)
+{
+	struct kw_session_info infos[4];
+	int count = kw_server_sessions(fixture->server, infos, 4);
+
+	for (int i = 0; i < count; i++)
+		if (infos[i].reported && infos[i].progress.ticket == ticket)
+			return true;
+	return false;
+}
+
+/* Tickets of others are no news: a wish of one agent must not cost all others a look each. */
+static void a_ticket_wakes_those_that_wait_for_one(void **state)
+{
+	struct fixture fixture;
+	struct client waits, rests;
+
+	fixture_start(&fixture);
+	client_connect(&fixture, &waits);
+	client_connect(&fixture, &rests);
+	report(&waits, 4);
+	WAIT(&fixture, is_heard(&fixture, 4));
+	kw_remote_sleep(rests.remote, 1);
+	kw_remote_sleep(waits.remote, 1);
+	settle(&fixture);
+	for (uint64_t publication = 2; publication < 20; publication++) {
+		kw_server_ticket_moved(fixture.server, publication);
+		WAIT(&fixture, waits.awake == (int)publication - 1);
+		kw_remote_sleep(waits.remote, publication);
+		settle(&fixture);
+	}
+	assert_int_equal(rests.awake, 0);
+	kw_server_published(fixture.server, 20);
+	WAIT(&fixture, waits.awake == 19 && rests.awake == 1);
+	client_close(&fixture, &waits);
+	client_close(&fixture, &rests);
+	fixture_close(&fixture);
+}
+
+/* It may have passed between the look that drew it and the report. */
+static void an_agent_that_waits_for_a_ticket_misses_none(void **state)
+{
+	struct fixture fixture;
+	struct client client;
+
+	fixture_start(&fixture);
+	client_connect(&fixture, &client);
+	report(&client, 0);
+	WAIT(&fixture, is_heard(&fixture, 0));
+	kw_server_ticket_moved(fixture.server, 100);
+	kw_remote_sleep(client.remote, 99);
+	settle(&fixture);
+	assert_int_equal(client.awake, 0);
+	report(&client, 4); /* while it sleeps */
+	WAIT(&fixture, client.awake == 1);
+	kw_remote_sleep(client.remote, 99); /* while it waits */
+	WAIT(&fixture, client.awake == 2);
+	kw_remote_sleep(client.remote, 100);
+	settle(&fixture);
+	assert_int_equal(client.awake, 2);
+	client_close(&fixture, &client);
+	fixture_close(&fixture);
+}
+
 static int raw_sleeper(struct fixture *fixture, bool sleeps)
 {
 	const struct raw_options options = {.sleeps = sleeps};
@@ -184,6 +255,8 @@ int main(void)
 		cmocka_unit_test(a_publication_wakes_an_agent_that_sleeps),
 		cmocka_unit_test(an_agent_that_missed_one_is_woken_at_once),
 		cmocka_unit_test(all_are_woken_however_many_sleep),
+		cmocka_unit_test(a_ticket_wakes_those_that_wait_for_one),
+		cmocka_unit_test(an_agent_that_waits_for_a_ticket_misses_none),
 		cmocka_unit_test(only_an_agent_that_was_granted_it_may_sleep),
 		cmocka_unit_test(a_second_wish_before_the_wake_ends_the_session),
 		cmocka_unit_test(a_sleeper_that_does_not_read_costs_no_wait),
