@@ -190,7 +190,9 @@ static void on_async(uv_async_t *async)
 		kw_session_ended(conn->owner, conn->why.text);
 		kw_tcp_conn_free(conn);
 	}
-	if (server->handlers.ticket && !kw_server_closing(server))
+	/* A look at all sessions, after which the next one waits: it is made for a wish alone. */
+	if (server->serve && kw_tcp_serve_wished(server->serve) && server->handlers.ticket &&
+		!kw_server_closing(server))
 		server->handlers.ticket(server->handlers.arg, 0);
 }
 

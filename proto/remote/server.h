@@ -119,7 +119,7 @@ struct kw_server_handlers {
 	void (*listener)(void *arg, const struct kw_listener_info *listener);
 	/*
 	 * An agent waits for another ticket. 0: some agents over tcp, whose reports come in another
-	 * thread, may do so: look at kw_server_any_ticket. NULL: no matter.
+	 * thread, do so: look at kw_server_any_ticket. NULL: no matter.
 	 */
 	void (*ticket)(void *arg, uint16_t ticket);
 	/*

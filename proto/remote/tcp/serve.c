@@ -25,7 +25,9 @@ struct kw_tcp_serve {
 	void *arg;
 	pthread_t thread;
 	int epoll_fd, event_fd;
-	bool stopped; /* loop thread's */
+	bool stopped;            /* loop thread's */
+	atomic_bool told_wishes; /* handed over: an agent waits for another ticket, and the owner
+				    has not asked yet */
 
 	pthread_mutex_t lock; /* of what follows */
 	struct list added, ended;
@@ -131,6 +133,8 @@ static void hand_over(struct kw_tcp_serve *serve)
 
 	if (!serve->over.head && !serve->wished)
 		return;
+	if (serve->wished)
+		atomic_store_explicit(&serve->told_wishes, true, memory_order_release);
 	serve->wished = false;
 	pthread_mutex_lock(&serve->lock);
 	while ((peer = serve->over.head)) {
@@ -316,6 +320,11 @@ struct kw_tcp_conn *kw_tcp_serve_ended(struct kw_tcp_serve *serve)
 		list_remove(&serve->ended, peer);
 	pthread_mutex_unlock(&serve->lock);
 	return peer ? &peer->shown : NULL;
+}
+
+bool kw_tcp_serve_wished(struct kw_tcp_serve *serve)
+{
+	return atomic_exchange_explicit(&serve->told_wishes, false, memory_order_acquire);
 }
 
 void kw_tcp_conn_free(struct kw_tcp_conn *conn)

@@ -88,6 +88,9 @@ void kw_tcp_serve_end(
 struct kw_tcp_conn *kw_tcp_serve_ended(struct kw_tcp_serve *serve);
 void kw_tcp_conn_free(struct kw_tcp_conn *conn);
 
+/* Has an agent begun to wait for another ticket since this was asked last? */
+bool kw_tcp_serve_wished(struct kw_tcp_serve *serve);
+
 /* End all connections and join the thread: kw_tcp_serve_ended then yields all that were left. */
 void kw_tcp_serve_stop(struct kw_tcp_serve *serve);
 void kw_tcp_serve_free(struct kw_tcp_serve *serve); /* stopped, and all ended ones taken */

@@ -39,6 +39,7 @@ void the_right_secret_is_let_in(void **state)
 	client_close(&fixture, &client);
 	WAIT(&fixture, fixture.left == 1);
 	assert_non_null(strstr(fixture.why_left, "closed"));
+	assert_int_equal(fixture.wishes, 0); /* an end is none */
 	fixture_close(&fixture);
 }
 

@@ -72,6 +72,12 @@ static void on_listener(void *arg, const struct kw_listener_info *listener)
 	fixture->listener = *listener;
 }
 
+static void on_ticket(void *arg, uint16_t ticket)
+{
+	(void)ticket;
+	((struct fixture *)arg)->wishes++;
+}
+
 static void on_placed(void *arg)
 {
 	struct fixture *fixture = arg;
@@ -136,6 +142,7 @@ struct kw_server_handlers fixture_handlers(struct fixture *fixture)
 		.left = on_left,
 		.rejected = on_rejected,
 		.listener = on_listener,
+		.ticket = on_ticket,
 		.placed = on_placed,
 		.rotated = on_rotated,
 		.arg = fixture,

@@ -48,6 +48,7 @@ struct fixture {
 	struct kw_address address; /* to connect to */
 	char folder[64];
 	int joined, left, rejected, closed;
+	int wishes;                     /* for tickets, that were told */
 	struct kw_session_info session; /* the last that joined or left */
 	char why_left[1024], why_rejected[2048];
 	int told_of_listeners, placed, rotated;

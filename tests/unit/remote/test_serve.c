@@ -103,11 +103,40 @@ static void an_agent_that_waits_for_another_ticket_calls_the_owner(void **state)
 	close(ends[1]);
 }
 
+/* The owner is called for ends, too: only a wish makes it look at all sessions. */
+static void what_the_owner_is_called_for_is_told(void **state)
+{
+	const struct kw_tcp_client client = {.depth = 1};
+	const struct kw_memory memory = {.fd = -1, .readonly_fd = -1};
+	atomic_uint calls = 0;
+	struct kw_error error;
+	struct kw_tcp_serve *serve = kw_tcp_serve_new(&memory, count, &calls, &error);
+	struct kw_tcp_conn *conn;
+	int ends[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+	assert_non_null(kw_tcp_serve_add(serve, kw_wire_plain(ends[0]), &client, &error));
+	assert_false(kw_tcp_serve_wished(serve));
+	report(ends[1], 4);
+	await(&calls, 1);
+	assert_true(kw_tcp_serve_wished(serve));
+	assert_false(kw_tcp_serve_wished(serve)); /* it is taken */
+	close(ends[1]);
+	await(&calls, 2);
+	assert_false(kw_tcp_serve_wished(serve));
+	conn = kw_tcp_serve_ended(serve);
+	assert_non_null(conn);
+	kw_tcp_conn_free(conn);
+	kw_tcp_serve_stop(serve);
+	kw_tcp_serve_free(serve);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_thread_that_is_told_to_stop_while_it_wakes_ends),
 		cmocka_unit_test(an_agent_that_waits_for_another_ticket_calls_the_owner),
+		cmocka_unit_test(what_the_owner_is_called_for_is_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

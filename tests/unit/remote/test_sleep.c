@@ -87,6 +87,7 @@ static void all_are_woken_however_many_sleep(void **state)
 	kw_server_published(fixture.server, 2);
 	for (int i = 1; i < AGENTS; i++)
 		WAIT(&fixture, clients[i].awake == 1);
+	assert_int_equal(fixture.wishes, 0); /* nobody is looked for that waits for a ticket */
 	kw_server_published(fixture.server, 3);
 	settle(&fixture);
 	awake = 0;
