@@ -199,6 +199,7 @@ struct kw_feed_handlers {
 struct kw_feed_stats {
 	uint64_t events;           /* changes told, flushes too, before equal ones are merged */
 	uint64_t silent_refetches; /* keys told dirty for commands that raise no event */
+	uint64_t silent_due;   /* … and those, and searches for some, that are still to be told */
 	uint64_t values_shed;  /* keys told dirty in place of a value: the feed was far behind */
 	uint64_t behind_bytes; /* that the server has written and that are not told yet */
 	uint64_t synchronisations; /* full ones: the server forked for it */

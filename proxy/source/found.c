@@ -110,7 +110,7 @@ void kw_found_passed(
 		struct kw_found_place *place = &found->places[i];
 
 		if (place->noted_us == 0 || barriers <= place->barriers ||
-			now_us < place->noted_us + KW_FOUND_WAIT_US)
+			now_us < place->noted_us + found->watch_us + KW_FOUND_WAIT_US)
 			continue;
 		found->differences++;
 		if (fn)

@@ -396,6 +396,7 @@ static void init_reading(struct kw_source *source, uv_loop_t *loop, uint64_t see
 	kw_store_init(&source->store, source->table, source->dirty, &source->unreadable, seed);
 	source->store.fence = kw_source_fence_now;
 	source->store.audit_ms = audit_ms;
+	source->store.found.watch_us = (uint64_t)options->watch_interval_ms * 1000;
 	source->store.source = source;
 	fetch = kw_store_handlers(&source->store);
 	source->fetch = kw_fetch_new(&source->link.data, source->dirty, options->window, &fetch);

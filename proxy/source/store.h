@@ -73,7 +73,10 @@ void kw_store_put(struct kw_store *store, struct kw_table_change *changes, size_
  */
 bool kw_store_empty(struct kw_store *store, uint32_t database);
 
-/* So many barriers have passed: differences that audits found and nothing told are counted. */
+/*
+ * So many barriers have passed, and nothing that silent commands did is still to be told:
+ * differences that audits found and nothing told are counted.
+ */
 void kw_store_passed(struct kw_store *store, uint64_t barriers);
 
 /* Add the databases of which the table holds keys, as of the last answer. */

@@ -242,6 +242,16 @@ static bool feed_flushed(void *arg, uint32_t database)
 	return kw_store_empty(&source->store, database);
 }
 
+/* A difference by a silent command is none: the feed tells of such keys at a pace of its own. */
+static void judge_differences(struct kw_source *source)
+{
+	struct kw_feed_stats feed;
+
+	kw_feed_stats(source->feed, &feed);
+	if (feed.silent_due == 0)
+		kw_store_passed(&source->store, source->fresh.told);
+}
+
 static void feed_passed(void *arg)
 {
 	struct kw_source *source = arg;
@@ -250,7 +260,7 @@ static void feed_passed(void *arg)
 	assert(kw_source_link_is_up(&source->link));
 	kw_trace_passed(&source->trace, kw_clock_us());
 	kw_fresh_passed(&source->fresh);
-	kw_store_passed(&source->store, source->fresh.told);
+	judge_differences(source);
 	kw_turn_want(&source->turn);
 }
 

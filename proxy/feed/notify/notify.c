@@ -671,6 +671,7 @@ static void stats(const struct kw_feed *feed, struct kw_feed_stats *stats)
 	*stats = (struct kw_feed_stats){
 		.events = notify->event_count + notify->flush.seen,
 		.silent_refetches = notify->refetch.keys,
+		.silent_due = kw_refetch_due(&notify->refetch),
 		.clock_skew_us = kw_watch_skew_us(notify->watch),
 		.flags = flags_of(notify, proven),
 		.flags_proven = proven,

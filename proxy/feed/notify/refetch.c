@@ -54,11 +54,16 @@ bool kw_refetch_passed(const struct kw_refetch *refetch)
 	       kw_search_done(&refetch->search, refetch->marked);
 }
 
+uint64_t kw_refetch_due(const struct kw_refetch *refetch)
+{
+	return kw_silent_due(refetch->silent) + (refetch->search.wanted - refetch->search.ended);
+}
+
 void kw_refetch_turn(struct kw_refetch *refetch, uint64_t now_us)
 {
 	struct kw_dirty_key key = {.flags = KW_DIRTY_TTL};
 
-	while (kw_silent_due(refetch->silent) && kw_bucket_allows(&refetch->pace, now_us) &&
+	while (kw_silent_due(refetch->silent) > 0 && kw_bucket_allows(&refetch->pace, now_us) &&
 		kw_silent_next(refetch->silent, &key.database, &key.name)) {
 		kw_bucket_spend(&refetch->pace, 1);
 		refetch->keys++;
@@ -72,7 +77,7 @@ uint64_t kw_refetch_ready_us(const struct kw_refetch *refetch, uint64_t now_us)
 	uint64_t next_us = kw_search_ready_us(&refetch->search, now_us);
 	uint64_t pace_us = UINT64_MAX;
 
-	if (kw_silent_due(refetch->silent))
+	if (kw_silent_due(refetch->silent) > 0)
 		pace_us = kw_bucket_ready_us(&refetch->pace, now_us);
 	return next_us < pace_us ? next_us : pace_us;
 }

@@ -50,6 +50,9 @@ void kw_refetch_stop(struct kw_refetch *refetch);
 void kw_refetch_mark(struct kw_refetch *refetch);
 bool kw_refetch_passed(const struct kw_refetch *refetch);
 
+/* Keys and searches that were stirred, and are still to be told. */
+uint64_t kw_refetch_due(const struct kw_refetch *refetch);
+
 /* At the end of a loop turn, while the feed runs. */
 void kw_refetch_turn(struct kw_refetch *refetch, uint64_t now_us);
 

@@ -210,12 +210,13 @@ void kw_silent_stir(struct kw_silent *silent, enum kw_silent_kind kind)
 	silent->rings[kind].due = silent->rings[kind].count;
 }
 
-bool kw_silent_due(const struct kw_silent *silent)
+uint64_t kw_silent_due(const struct kw_silent *silent)
 {
+	uint64_t due = 0;
+
 	for (int kind = 0; kind < KW_SILENT_KINDS; kind++)
-		if (silent->rings[kind].due > 0)
-			return true;
-	return false;
+		due += silent->rings[kind].due;
+	return due;
 }
 
 void kw_silent_mark(struct kw_silent *silent)

@@ -46,8 +46,8 @@ uint64_t kw_silent_count(const struct kw_silent *silent, enum kw_silent_kind kin
 /* Commands of this kind might have run: every key of the kind is due once. */
 void kw_silent_stir(struct kw_silent *silent, enum kw_silent_kind kind);
 
-/* Is any key due? */
-bool kw_silent_due(const struct kw_silent *silent);
+/* How many keys are due? */
+uint64_t kw_silent_due(const struct kw_silent *silent);
 
 /*
  * mark remembers the keys that are due at this moment (and forgets the last mark). passed: all of

@@ -35,8 +35,9 @@ struct fake_feed {
 	uint32_t orders;
 	uint32_t barriers_owed, examinations_owed, orders_owed;
 	uint64_t stored, removed, emptied;
-	uint64_t offset;    /* of the stream: each value is told one further */
-	uint64_t silent_us; /* what it tells: silent since then; 0: it is not */
+	uint64_t offset;     /* of the stream: each value is told one further */
+	uint64_t silent_us;  /* what it tells: silent since then; 0: it is not */
+	uint64_t silent_due; /* … and so much of silent commands is still to be told */
 };
 
 extern struct fake_feed fake_feed;

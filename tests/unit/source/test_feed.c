@@ -263,6 +263,26 @@ static void a_ticket_does_not_wait_for_the_next_tick_after_a_barrier_it_missed(v
 	end();
 }
 
+static bool is_judged(struct test *t)
+{
+	return t->source->store.found.suspected == 0;
+}
+
+/* The feed tells of such keys at a pace: the change of this one may be among those to come. */
+static void no_difference_is_judged_before_silent_commands_are_told(void **state)
+{
+	begin();
+	fake_feed.silent_due = 1;
+	kw_found_suspect(&test.source->store.found, 0, kw_slice_text("key:1"), 0, 1);
+	for (int i = 0; i < 5; i++)
+		test_settle(&test);
+	assert_false(is_judged(&test));
+	fake_feed.silent_due = 0;
+	test_until(&test, is_judged, "a judgement");
+	assert_int_equal(test_stats(&test).audit_differences, 1);
+	end();
+}
+
 static bool is_down(struct test *t)
 {
 	return kw_source_state(t->source) == KW_SOURCE_DOWN;
@@ -449,6 +469,7 @@ int main(void)
 		cmocka_unit_test(a_feed_that_waits_in_vain_stalls_the_source_until_it_hears),
 		cmocka_unit_test(
 			a_ticket_does_not_wait_for_the_next_tick_after_a_barrier_it_missed),
+		cmocka_unit_test(no_difference_is_judged_before_silent_commands_are_told),
 		cmocka_unit_test(a_feed_that_was_lost_and_is_back_costs_a_reconcile),
 		cmocka_unit_test(a_feed_that_is_back_at_another_server_says_so),
 		cmocka_unit_test(a_feed_that_goes_on_where_it_was_costs_no_scan),

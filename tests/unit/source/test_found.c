@@ -72,6 +72,17 @@ static void a_barrier_and_time_are_waited_for(void **state)
 	assert_int_equal(differences(8, LATER + 120 * S), 1);
 }
 
+/* So late a look at silent commands may find the change. */
+static void a_look_at_silent_commands_is_waited_for(void **state)
+{
+	found.watch_us = 60 * S;
+	suspect("key");
+	suspect("other");
+	assert_int_equal(differences(8, LATER + 60 * S - 1), 0);
+	kw_found_told(&found, 3, kw_slice_text("other"));
+	assert_int_equal(differences(8, LATER + 61 * S), 1);
+}
+
 static void a_doubt_explains_all(void **state)
 {
 	suspect("key");
@@ -121,6 +132,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(one_of_which_nothing_is_told_counts, make, end),
 		cmocka_unit_test_setup_teardown(what_is_told_later_is_none, make, end),
 		cmocka_unit_test_setup_teardown(a_barrier_and_time_are_waited_for, make, end),
+		cmocka_unit_test_setup_teardown(a_look_at_silent_commands_is_waited_for, make, end),
 		cmocka_unit_test_setup_teardown(a_doubt_explains_all, make, end),
 		cmocka_unit_test_setup_teardown(the_same_key_counts_once, make, end),
 		cmocka_unit_test_setup_teardown(a_long_name_is_cut_in_the_log_alone, make, end),

@@ -82,6 +82,7 @@ static void a_stir_hands_out_every_key_of_the_kind_once(void **state)
 	kw_silent_note(silent, 1, kw_slice_text("other"), KW_SILENT_NONE);
 	assert_false(kw_silent_due(silent));
 	kw_silent_stir(silent, KW_SILENT_STREAM);
+	assert_int_equal(kw_silent_due(silent), 10);
 	assert_int_equal(hand_out_all(silent), 10);
 	kw_silent_stir(silent, KW_SILENT_STREAM);
 	for (int i = 0; i < 4; i++)
