@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <strings.h>
 
-#define OPCODE_FUNCTION 245 /* the servers' rdb.h */
 #define NAME_WORD "name="
 
 /* agent/local/cursor.c writes these. A cursor is a line of some hundred bytes; more is none. */
@@ -95,19 +94,25 @@ bool kw_libraries_is_empty(struct kw_slice dump)
 	       kw_crc64(0, bytes, 2) == kw_little_endian(bytes + 2, 8);
 }
 
-/* While the text grows it can move: until it is whole, a library is known by its length alone. */
-static int take_code(struct kw_payload_input *input, struct kw_libraries *libraries, size_t most)
+int kw_libraries_next(struct kw_payload_input *input, struct kw_slice *code)
 {
 	const uint8_t *opcode;
-	struct kw_slice code;
 	int failed = kw_payload_take(input, 1, &opcode);
 
 	if (failed)
 		return failed;
-	if (*opcode != OPCODE_FUNCTION)
+	if (*opcode != KW_LIBRARY_OPCODE)
 		return kw_error_set(input->error, KW_E_CORRUPT,
 			"functions: %u where a library should begin", *opcode);
-	failed = kw_payload_string(input, &code);
+	return kw_payload_string(input, code);
+}
+
+/* While the text grows it can move: until it is whole, a library is known by its length alone. */
+static int take_code(struct kw_payload_input *input, struct kw_libraries *libraries, size_t most)
+{
+	struct kw_slice code;
+	int failed = kw_libraries_next(input, &code);
+
 	if (failed)
 		return failed;
 	if (libraries->count == KW_LIBRARIES_MAX ||

@@ -29,6 +29,9 @@
 /* A set of more libraries is refused: each of them is at least a line. */
 #define KW_LIBRARIES_MAX 4096
 
+/* Stands before each of them, also in a snapshot: the servers' rdb.h. */
+#define KW_LIBRARY_OPCODE 245
+
 struct kw_library {
 	struct kw_slice name; /* letters, digits and '_'; a part of code */
 	struct kw_slice code;
@@ -52,6 +55,11 @@ struct kw_libraries {
 int kw_libraries_read(
 	struct kw_libraries *libraries, struct kw_slice dump, size_t most, struct kw_error *error);
 void kw_libraries_close(struct kw_libraries *libraries);
+
+struct kw_payload_input;
+
+/* The next library of a payload: its code, until the next is taken. Errors as payload_input.h. */
+int kw_libraries_next(struct kw_payload_input *input, struct kw_slice *code);
 
 /* Is it the payload of no library? It is the footer alone, too short for a value's payload. */
 bool kw_libraries_is_empty(struct kw_slice dump);

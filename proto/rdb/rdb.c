@@ -9,7 +9,6 @@
 
 /* The opcodes that can stand in the place of a type byte: the servers' rdb.h. */
 enum {
-	OPCODE_FUNCTION = 245,
 	OPCODE_SIZES = 251,
 	OPCODE_EXPIRES_MS = 252,
 	OPCODE_DATABASE = 254,
@@ -206,16 +205,10 @@ static bool is_left_out(struct kw_slice code, const struct kw_rdb_except *except
 static int put_library(
 	struct kw_payload_input *input, const struct kw_rdb_except *except, struct kw_buffer *out)
 {
-	const uint8_t *begin = input->at, *opcode;
+	const uint8_t *begin = input->at;
 	struct kw_slice code;
-	int failed = kw_payload_take(input, 1, &opcode);
+	int failed = kw_libraries_next(input, &code);
 
-	if (failed)
-		return failed;
-	if (*opcode != OPCODE_FUNCTION)
-		return kw_error_set(input->error, KW_E_CORRUPT,
-			"payload: %u where a function library should begin", *opcode);
-	failed = kw_payload_string(input, &code);
 	if (failed)
 		return failed;
 	if (!is_left_out(code, except))
@@ -254,7 +247,7 @@ void kw_rdb_function(struct kw_rdb *rdb, struct kw_slice code, struct kw_buffer 
 	size_t before = kw_buffer_length(out);
 
 	assert(code.length > 0 && rdb->entries == 0);
-	put_byte(out, OPCODE_FUNCTION);
+	put_byte(out, KW_LIBRARY_OPCODE);
 	put_string(out, code);
 	account_from(rdb, out, before);
 }

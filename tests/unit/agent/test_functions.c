@@ -128,6 +128,16 @@ static void wait_warm(struct stage *stage)
 	stage_wait_warm(stage);
 }
 
+/* An agent of this mode that has the set of the table. */
+static void warm_with(
+	struct stage *stage, const char *mode, const char *words, enum kw_functions_origin origin)
+{
+	open_mode(stage, mode);
+	set_functions(stage, words, origin);
+	stage_start_agent(stage);
+	wait_warm(stage);
+}
+
 static bool is_refused(void *arg)
 {
 	return kw_functions_fact(&((struct stage *)arg)->agent->functions) ==
@@ -209,10 +219,7 @@ static void an_equal_set_of_another_proxy_is_not_loaded_again(void **state)
 {
 	struct stage stage;
 
-	open_mode(&stage, "commands");
-	set_functions(&stage, "a1 b2", KW_FUNCTIONS_FOUND);
-	stage_start_agent(&stage);
-	wait_warm(&stage);
+	warm_with(&stage, "commands", "a1 b2", KW_FUNCTIONS_FOUND);
 	assert_int_equal(report(&stage).changes, 1);
 	test_proxy_stop(&stage.proxy);
 	test_proxy_start(&stage.proxy, &stage.loop, 0x2222, true);
@@ -243,10 +250,7 @@ static void what_others_change_is_mended(void **state)
 	static const char *const changes[] = {"FUNCTION DELETE a", "FUNCTION FLUSH"};
 	struct stage stage;
 
-	open_mode(&stage, "commands");
-	set_functions(&stage, "a1 b2", KW_FUNCTIONS_FOUND);
-	stage_start_agent(&stage);
-	wait_warm(&stage);
+	warm_with(&stage, "commands", "a1 b2", KW_FUNCTIONS_FOUND);
 	for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
 		stage.agent->functions.differences = 0;
 		stage_cli(&stage, changes[i]);
@@ -268,10 +272,7 @@ static void what_changed_while_the_connection_was_lost_is_mended(void **state)
 {
 	struct stage stage;
 
-	open_mode(&stage, "commands");
-	set_functions(&stage, "a1 b2", KW_FUNCTIONS_FOUND);
-	stage_start_agent(&stage);
-	wait_warm(&stage);
+	warm_with(&stage, "commands", "a1 b2", KW_FUNCTIONS_FOUND);
 	for (int i = 0; i < 3; i++) {
 		stage_cli(&stage, "CLIENT KILL TYPE normal SKIPME yes");
 		stage_cli(&stage, "FUNCTION DELETE a");
@@ -326,10 +327,7 @@ static void code_that_the_server_refuses_puts_no_data_in_doubt(void **state)
 	struct stage stage;
 
 	for (size_t m = 0; m < MODES; m++) {
-		open_mode(&stage, modes[m]);
-		set_functions(&stage, "a1", KW_FUNCTIONS_FOUND);
-		stage_start_agent(&stage);
-		wait_warm(&stage);
+		warm_with(&stage, modes[m], "a1", KW_FUNCTIONS_FOUND);
 		syncs = link_of(&stage)->full_syncs;
 		for (int i = 0; i < 3; i++) {
 			set_code(&stage, "#!lua name=a\nunheard.of_function('a', 1)");
@@ -374,10 +372,7 @@ static void a_refusal_of_data_still_counts(void **state)
 {
 	struct stage stage;
 
-	open_mode(&stage, "replica");
-	set_functions(&stage, "a1", KW_FUNCTIONS_FOUND);
-	stage_start_agent(&stage);
-	wait_warm(&stage);
+	warm_with(&stage, "replica", "a1", KW_FUNCTIONS_FOUND);
 	assert_false(kw_link_bears(stage.agent->pair->link, 1));
 	stage_close(&stage);
 }
@@ -461,10 +456,7 @@ static void a_set_outside_of_the_table_makes_no_work(void **state)
 	struct stage stage;
 	uint64_t before;
 
-	open_mode(&stage, "commands");
-	set_functions(&stage, "a1", KW_FUNCTIONS_FOUND);
-	stage_start_agent(&stage);
-	wait_warm(&stage);
+	warm_with(&stage, "commands", "a1", KW_FUNCTIONS_FOUND);
 	kw_table_set_functions(stage.proxy.table, kw_slice("another", 7), KW_FUNCTIONS_FOUND);
 	named = (struct kw_history_functions *)(uintptr_t)&kw_table_history(stage.proxy.table)
 			->functions;
@@ -624,10 +616,7 @@ static void what_is_equal_is_equal_without_the_proxy_too(void **state)
 {
 	struct stage stage;
 
-	open_mode(&stage, "commands");
-	set_functions(&stage, "a1", KW_FUNCTIONS_FOUND);
-	stage_start_agent(&stage);
-	wait_warm(&stage);
+	warm_with(&stage, "commands", "a1", KW_FUNCTIONS_FOUND);
 	lose_proxy(&stage);
 	assert_int_equal(kw_functions_fact(&stage.agent->functions), KW_FUNCTIONS_FINE);
 	assert_string_equal(report(&stage).state, "equal");
@@ -651,10 +640,7 @@ static void what_is_on_its_way_is_late_without_the_proxy_too(void **state)
 {
 	struct stage stage;
 
-	open_mode(&stage, "commands");
-	set_functions(&stage, "a1", KW_FUNCTIONS_FOUND);
-	stage_start_agent(&stage);
-	wait_warm(&stage);
+	warm_with(&stage, "commands", "a1", KW_FUNCTIONS_FOUND);
 	stage_cli(&stage, "CLIENT PAUSE 600000 WRITE");
 	set_functions(&stage, "a2", KW_FUNCTIONS_FOUND);
 	stage_wait(&stage, is_changing, "a change is out");
@@ -715,10 +701,7 @@ static void keys_go_on_while_functions_change(void **state)
 	struct stage stage;
 
 	for (size_t m = 0; m < MODES; m++) {
-		open_mode(&stage, modes[m]);
-		set_functions(&stage, "a1", KW_FUNCTIONS_FOUND);
-		stage_start_agent(&stage);
-		wait_warm(&stage);
+		warm_with(&stage, modes[m], "a1", KW_FUNCTIONS_FOUND);
 		for (int i = 0; i < 60; i++) {
 			char words[3] = {'a', (char)('1' + i % 9), '\0'}, value[16];
 

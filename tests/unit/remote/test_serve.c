@@ -78,50 +78,56 @@ static void await(atomic_uint *calls, unsigned wanted)
 	assert_int_equal(atomic_load(calls), wanted);
 }
 
-/* The owner begins tickets, and must not find them only by looking now and then. */
-static void an_agent_that_waits_for_another_ticket_calls_the_owner(void **state)
+/* One connection, whose other end is *end. */
+static struct kw_tcp_serve *serve_one(atomic_uint *calls, int *end)
 {
 	const struct kw_tcp_client client = {.depth = 1};
 	const struct kw_memory memory = {.fd = -1, .readonly_fd = -1};
-	atomic_uint calls = 0;
 	struct kw_error error;
-	struct kw_tcp_serve *serve = kw_tcp_serve_new(&memory, count, &calls, &error);
-	struct kw_tcp_conn *conn;
+	struct kw_tcp_serve *serve = kw_tcp_serve_new(&memory, count, calls, &error);
 	int ends[2];
 
+	assert_non_null(serve);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
 	assert_non_null(kw_tcp_serve_add(serve, kw_wire_plain(ends[0]), &client, &error));
-	report(ends[1], 4);
+	*end = ends[1];
+	return serve;
+}
+
+/* The owner begins tickets, and must not find them only by looking now and then. */
+static void an_agent_that_waits_for_another_ticket_calls_the_owner(void **state)
+{
+	atomic_uint calls = 0;
+	struct kw_tcp_conn *conn;
+	int end;
+	struct kw_tcp_serve *serve = serve_one(&calls, &end);
+
+	report(end, 4);
 	await(&calls, 1);
-	report(ends[1], 4); /* a sign of life */
-	report(ends[1], 6);
+	report(end, 4); /* a sign of life */
+	report(end, 6);
 	await(&calls, 2);
 	kw_tcp_serve_stop(serve);
 	while ((conn = kw_tcp_serve_ended(serve)))
 		kw_tcp_conn_free(conn);
 	kw_tcp_serve_free(serve);
-	close(ends[1]);
+	close(end);
 }
 
 /* The owner is called for ends, too: only a wish makes it look at all sessions. */
 static void what_the_owner_is_called_for_is_told(void **state)
 {
-	const struct kw_tcp_client client = {.depth = 1};
-	const struct kw_memory memory = {.fd = -1, .readonly_fd = -1};
 	atomic_uint calls = 0;
-	struct kw_error error;
-	struct kw_tcp_serve *serve = kw_tcp_serve_new(&memory, count, &calls, &error);
 	struct kw_tcp_conn *conn;
-	int ends[2];
+	int end;
+	struct kw_tcp_serve *serve = serve_one(&calls, &end);
 
-	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
-	assert_non_null(kw_tcp_serve_add(serve, kw_wire_plain(ends[0]), &client, &error));
 	assert_false(kw_tcp_serve_wished(serve));
-	report(ends[1], 4);
+	report(end, 4);
 	await(&calls, 1);
 	assert_true(kw_tcp_serve_wished(serve));
 	assert_false(kw_tcp_serve_wished(serve)); /* it is taken */
-	close(ends[1]);
+	close(end);
 	await(&calls, 2);
 	assert_false(kw_tcp_serve_wished(serve));
 	conn = kw_tcp_serve_ended(serve);
