@@ -217,6 +217,12 @@ def let_it_expire(proxy, keys, name):
     assert proxy.ctl_ok("config", "reload")["revoked"] == 0
 
 
+def revoke_away(proxy, name):
+    """Nobody has this name at present. It is refused from now on, and the exit status warns of a mistake."""
+    done = proxy.ctl("agents", "revoke", name)
+    assert done.returncode == 2 and "The name is remembered" in done.stderr, done
+
+
 def test_a_key_is_withdrawn_and_another_agent_notices_nothing(bed):
     """
     Memory is registered anew under new rkeys: when a key expires, when one is revoked, and when a certificate's
@@ -237,7 +243,7 @@ def test_a_key_is_withdrawn_and_another_agent_notices_nothing(bed):
     assert withdrawn_so_far(proxy) == 0
     for turn, withdraw in enumerate((lambda: let_it_expire(proxy, keys, "ends"),
                                      lambda: proxy.ctl_ok("agents", "revoke", "gone"),
-                                     lambda: proxy.ctl_ok("agents", "revoke", "certified")), 1):
+                                     lambda: revoke_away(proxy, "certified")), 1):
         withdraw()
         wait_for(lambda turn=turn: withdrawn_so_far(proxy) == turn, proxy.output, 60)
         primary.command("SET", "written", f"later {turn}")
