@@ -56,7 +56,7 @@ class Joined(Keywake):
 
 
 def measure(subject, seconds, pipeline):
-    figures = subject.measure(seconds, pipeline, False)
+    figures = subject.measure(seconds, ["--pipeline", pipeline])
     return {key: value for key, value in figures.items() if not key.endswith("_cores")}
 
 
