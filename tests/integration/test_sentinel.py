@@ -47,6 +47,9 @@ def test_behind_a_service_address_the_link_is_dialled_anew(bed, trio, follows):
     first = trio.run_id(trio.first)
     for one in trio.sentinels: # their links stand, too, and they would make the second server a replica again
         one.ask("REMOVE", NAME)
+    # One that is promoted while it synchronises is empty.
+    wait_for(lambda: trio.second.command("DBSIZE") == KEYS and trio.info(trio.second)["master_link_status"] == "up",
+             "the second server has not the data", 60)
     trio.second.command("REPLICAOF", "NO", "ONE")
     trio.relays["first"].behind = trio.relays["second"].behind
     for one in trio.sentinels:
