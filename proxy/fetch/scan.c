@@ -83,6 +83,8 @@ static void take_step(struct kw_scan *scan, const struct kw_reply *reply)
 		scan->at++;
 		rewind_cursor(scan);
 	}
+	if (scan->handlers.answered)
+		scan->handlers.answered(scan->handlers.arg);
 	for (size_t i = 0; i < keys->count; i++)
 		if (keys->elements[i].type == KW_REPLY_STRING)
 			scan->handlers.key(scan->handlers.arg, database, keys->elements[i].text);

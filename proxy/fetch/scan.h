@@ -15,10 +15,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define KW_SCAN_COUNT 500 /* keys a step: some 100 µs of the server */
+#define KW_SCAN_COUNT 500 /* keys a step: 0.1 to 0.4 ms of the server */
 
 struct kw_scan_handlers {
 	void (*key)(void *arg, uint32_t database, struct kw_slice key);
+	/*
+	 * A step was answered. Its keys are told next, so the next step can be sent before: the
+	 * server works on it meanwhile. NULL: not wanted.
+	 */
+	void (*answered)(void *arg);
 	const char *type; /* only keys of this type, in the words of TYPE; NULL: all */
 	void *arg;
 };

@@ -1,6 +1,7 @@
 #include "source/sweep.h"
 
 #include "base/buffer.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "redis/server.h"
 
@@ -366,18 +367,18 @@ static uint64_t audit_step(const struct kw_sweep *sweep)
 	return keys ? keys : 1;
 }
 
-/* Is the bound on scanned keys that wait to be fetched reached? */
-static bool is_bound(const struct kw_sweep *sweep)
+/* Is the bound on scanned keys that wait to be fetched reached, with so many steps to come? */
+static bool is_bound(const struct kw_sweep *sweep, uint64_t steps)
 {
-	return kw_dirty_scanned(sweep->parts.dirty) + step_most(sweep) > bound(sweep);
+	return kw_dirty_scanned(sweep->parts.dirty) + steps * step_most(sweep) > bound(sweep);
 }
 
-/* Keys for the next step of the scan; 0: not now. */
-static uint32_t step(struct kw_sweep *sweep, uint64_t now_us)
+/* Keys for the next step of the scan; 0: not now. steps: to come, this one included. */
+static uint32_t step(struct kw_sweep *sweep, uint64_t steps, uint64_t now_us)
 {
 	uint64_t keys = step_most(sweep);
 
-	if (is_bound(sweep) || kw_scan_asked(sweep->scan) ||
+	if (is_bound(sweep, steps) || kw_scan_asked(sweep->scan) ||
 		!kw_pace_allows(sweep->parts.pace, now_us))
 		return 0;
 	if (sweep->kind == KW_SWEEP_AUDIT) {
@@ -389,6 +390,19 @@ static uint32_t step(struct kw_sweep *sweep, uint64_t now_us)
 		kw_bucket_spend(&sweep->audit_pace, keys);
 	}
 	return (uint32_t)keys;
+}
+
+/*
+ * Otherwise the server would wait while this step's keys, and the values that came behind them, are
+ * worked on. That was a fourth of a first scan.
+ */
+static void step_answered(void *arg)
+{
+	struct kw_sweep *sweep = arg;
+
+	assert(sweep->sm.state == KW_SWEEP_SCANNING);
+	kw_scan_pump(sweep->scan, step(sweep, 2, kw_clock_us()));
+	kw_redis_flush(sweep->parts.data->redis);
 }
 
 /* The loop turn. */
@@ -547,7 +561,7 @@ void kw_sweep_turn(struct kw_sweep *sweep, uint64_t now_us)
 		kw_sweep_begin(sweep, KW_SWEEP_AUDIT, NULL, "audit");
 	}
 	if (sweep->sm.state == KW_SWEEP_SCANNING) {
-		kw_scan_pump(sweep->scan, step(sweep, now_us));
+		kw_scan_pump(sweep->scan, step(sweep, 1, now_us));
 		if (kw_scan_done(sweep->scan))
 			kw_sm_move(&sweep->sm, KW_SWEEP_DRAINING, "");
 	}
@@ -574,7 +588,7 @@ static uint64_t step_ready_us(const struct kw_sweep *sweep, uint64_t now_us)
 				    : now_us;
 
 	/* With enough keys in hand, their fetching brings the next turn. */
-	if (kw_scan_asked(sweep->scan) || is_bound(sweep))
+	if (kw_scan_asked(sweep->scan) || is_bound(sweep, 1))
 		return UINT64_MAX;
 	return audit_us > pace_us ? audit_us : pace_us;
 }
@@ -606,7 +620,8 @@ void kw_sweep_limit(struct kw_sweep *sweep, uint64_t audit_keys_per_second, uint
 
 void kw_sweep_init(struct kw_sweep *sweep, const struct kw_sweep_parts *parts)
 {
-	const struct kw_scan_handlers scan = {.key = scanned, .arg = sweep};
+	const struct kw_scan_handlers scan = {
+		.key = scanned, .answered = step_answered, .arg = sweep};
 
 	assert(parts->window > 0 && parts->fresh && parts->ended && parts->primary_ms);
 	*sweep = (struct kw_sweep){.parts = *parts, .brake = {.share = 1}};

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "fetch/fetch.h"
+#include "fetch/scan.h"
 #include "scripted.h"
 
 #include <setjmp.h>
@@ -11,7 +12,9 @@
 
 #include <cmocka.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -568,6 +571,57 @@ static void answers_of_the_wrong_form_end_the_connection(void **state)
 	assert_int_equal(stores, 0);
 }
 
+/* Scanning: two steps of two keys each. */
+
+static atomic_int steps; /* that the server was asked for */
+static struct kw_scan *scan;
+static int keys_told, steps_at_first_key;
+
+static void answer_steps(FILE *to, int argc, char argv[][WORD_BYTES])
+{
+	steps++;
+	fprintf(to, "*2\r\n$1\r\n%d\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n",
+		strcmp(argv[1], "0") == 0 ? 7 : 0);
+}
+
+static void next_step(void *arg)
+{
+	kw_scan_pump(scan, KW_SCAN_COUNT);
+	kw_redis_flush(data.redis);
+}
+
+static void key_told(void *arg, uint32_t database, struct kw_slice key)
+{
+	uint64_t until_us = kw_clock_us() + 10000000;
+
+	if (keys_told++ > 0)
+		return;
+	while (steps < 2 && kw_clock_us() < until_us)
+		sched_yield();
+	steps_at_first_key = steps;
+}
+
+static void the_server_has_the_next_step_before_the_keys_of_this_one_are_told(void **state)
+{
+	const struct kw_scan_handlers handlers = {.key = key_told, .answered = next_step};
+	uint64_t until_us = kw_clock_us() + 30000000;
+	uint32_t database = 0;
+
+	steps = keys_told = steps_at_first_key = 0;
+	begin(answer_steps);
+	scan = kw_scan_new(&data, &handlers);
+	kw_scan_begin(scan, &database, 1);
+	next_step(NULL);
+	while (!kw_scan_done(scan) || keys_told < 4) {
+		assert_true(kw_clock_us() < until_us);
+		uv_run(&loop, UV_RUN_ONCE);
+	}
+	assert_int_equal(steps_at_first_key, 2);
+	assert_int_equal(steps, 2);
+	end();
+	kw_scan_free(scan);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -585,6 +639,8 @@ int main(void)
 		cmocka_unit_test(a_key_that_was_overtaken_is_not_called_unreadable),
 		cmocka_unit_test(another_server_may_write_another_version),
 		cmocka_unit_test(answers_of_the_wrong_form_end_the_connection),
+		cmocka_unit_test(
+			the_server_has_the_next_step_before_the_keys_of_this_one_are_told),
 	};
 
 	signal(SIGPIPE, SIG_IGN); /* the server answers one who is gone */
