@@ -143,6 +143,7 @@ static void start_now(struct kw_reader *reader)
 		reader->has_cursor ? reader->cursor_given.version : 0;
 	reader->ahead.left = reader->ahead.bytes = reader->ahead.looks = 0;
 	reader->ahead.large = reader->superblock_due = false;
+	reader->torn_looks = 0;
 	begin_pass(reader);
 }
 
@@ -252,6 +253,23 @@ void kw_reader_recheck(struct kw_reader *reader, uint32_t range, uint64_t offset
 		read_superblock(reader, NULL);
 }
 
+/*
+ * The writer lost its processor in the middle of a superblock: it will have one again. The position
+ * is not in doubt, so the owner polls once more after its pause.
+ */
+static bool may_look_later(const struct kw_reader *reader)
+{
+	return reader->tailing && reader->purpose == PURPOSE_PASS &&
+	       reader->options.ahead == KW_AHEAD_FREE && reader->torn_looks < KW_READER_TORN_LOOKS;
+}
+
+static void look_later(struct kw_reader *reader)
+{
+	reader->torn_looks++;
+	reader->superblock_due = true;
+	kw_reader_looked(reader, false);
+}
+
 /* Superblock or directory were torn or did not match: again, but not for ever. */
 static void mismatch(struct kw_reader *reader, const struct kw_error *why)
 {
@@ -260,6 +278,10 @@ static void mismatch(struct kw_reader *reader, const struct kw_error *why)
 	reader->stats.retries++;
 	if (++reader->mismatches < reader->options.tries) {
 		read_superblock(reader, NULL);
+		return;
+	}
+	if (may_look_later(reader)) {
+		look_later(reader);
 		return;
 	}
 	kw_error_wrap(&error, "still so after %u READs", reader->mismatches);
@@ -296,6 +318,7 @@ static void pair_known(struct kw_reader *reader)
 	}
 	reader->superblock = reader->probe;
 	reader->superblock_due = false;
+	reader->torn_looks = 0;
 	reader->ahead.looks = 0;
 	reader->driver.superblock(reader->driver.arg, &reader->superblock, &reader->history);
 	reader->sink.superblock(reader->sink.arg, &reader->superblock);

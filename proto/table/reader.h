@@ -89,8 +89,8 @@ struct kw_reader_sink {
 	void (*superblock)(void *arg, const struct kw_superblock *superblock);
 	void (*pass_done)(void *arg, const struct kw_reader_pass *pass);
 	/*
-	 * A look at the tail alone is over; found: records were handed on. It says nothing about
-	 * the head. What was handed on counts (for a cursor, for being equal) only from the next
+	 * A look that knows no head is over: at the tail alone, or one that met no superblock that
+	 * verifies. found: records were handed on. What was handed on counts (for a cursor, for being equal) only from the next
 	 * pass_done on. Never called with KW_AHEAD_OFF: may be NULL then.
 	 */
 	void (*look_done)(void *arg, bool found);
@@ -140,6 +140,12 @@ enum kw_ahead {
  */
 #define KW_READER_LOOKS 16
 
+/*
+ * So many looks in a row may find no superblock and directory that match. A writer that lost its
+ * processor in the middle of them is the cause, and with the agent's pauses they take some 20 ms.
+ */
+#define KW_READER_TORN_LOOKS 16
+
 /* Bytes of the tail to look at when nothing has changed for long: a record of a few dozen bytes. */
 #define KW_READER_GLANCE_BYTES 128
 
@@ -159,7 +165,12 @@ enum kw_ahead {
 struct kw_reader_options {
 	uint32_t chunk_bytes; /* of one READ of the log; 0: 128 KiB */
 	uint32_t depth;       /* READs in flight at most, to KW_READER_DEPTH_MAX; 0: 8 */
-	uint32_t tries;       /* of a mismatch before it is called corruption; 0: 16 */
+	/*
+	 * Mismatches in a row that are called corruption; 0: 16. While the log is followed (and not
+	 * with KW_AHEAD_OFF), those of superblock and directory end the look instead, by look_done.
+	 * Only the look after KW_READER_TORN_LOOKS such ones calls them corruption.
+	 */
+	uint32_t tries;
 	enum kw_ahead ahead;
 };
 
@@ -176,7 +187,7 @@ struct kw_reader_stats {
 	uint64_t retries;      /* superblock, directory or record mismatches that were read again */
 	uint64_t vanished;     /* segments */
 	uint64_t snapshots, passes;
-	uint64_t looks;          /* at the tail alone */
+	uint64_t looks;          /* that ended by look_done */
 	uint64_t snapshot_bytes; /* to read in the present or last snapshot */
 	uint64_t snapshot_done;  /* of them read */
 	uint64_t ahead;          /* READs of the log asked for before it was known to have grown */

@@ -96,6 +96,7 @@ struct kw_reader {
 	struct kw_read directory_read;
 	struct kw_view view;
 	uint32_t mismatches; /* in a row, of the present question */
+	uint32_t torn_looks; /* in a row: each ended because all its tries were mismatches */
 
 	/* the position (reading rules 3, 4 and 5) */
 	bool tailing;             /* the snapshot, or the resumed pass, is done */

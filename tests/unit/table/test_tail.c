@@ -517,6 +517,70 @@ static void the_driver_is_told_before_the_sink(void **state)
 	fixture_close(&fixture);
 }
 
+/* A writer that lost its processor in the middle of the superblock. */
+static void tear_superblock(struct follower *follower, struct kw_read *read)
+{
+	bool *torn = follower->bend_arg;
+
+	if (*torn && read->offset == KW_SUPERBLOCK_OFFSET)
+		((uint8_t *)read->buffer)[40] ^= 1;
+}
+
+static void a_superblock_that_stays_torn_ends_a_look_and_not_the_session(void **state)
+{
+	struct follower follower;
+	struct fixture fixture;
+	bool torn = true;
+	uint64_t passes;
+
+	prepare(&fixture, &follower);
+	passes = follower.passes;
+	follower.bend = tear_superblock;
+	follower.bend_arg = &torn;
+	for (int look = 0; look < KW_READER_TORN_LOOKS; look++) {
+		kw_reader_want_superblock(follower.reader);
+		follower_look(&follower);
+		assert_true(kw_reader_waiting(follower.reader));
+	}
+	assert_int_equal(follower.passes, passes);
+	/* What the tail brings meanwhile is handed on. */
+	fixture_change(&fixture, 9, 9000);
+	torn = false;
+	follower_look(&follower);
+	assert_true(follower_has(&follower, 9, 9000, 100));
+	assert_int_equal(follower.passes, passes + 1);
+	/* They are counted in a row. */
+	torn = true;
+	for (int look = 0; look < KW_READER_TORN_LOOKS; look++) {
+		kw_reader_want_superblock(follower.reader);
+		follower_look(&follower);
+	}
+	assert_true(kw_reader_waiting(follower.reader));
+	torn = false;
+	done(&fixture, &follower);
+}
+
+static void one_that_never_verifies_is_called_corruption(void **state)
+{
+	struct follower follower;
+	struct fixture fixture;
+	bool torn = true;
+
+	prepare(&fixture, &follower);
+	follower.bend = tear_superblock;
+	follower.bend_arg = &torn;
+	for (int look = 0; look <= KW_READER_TORN_LOOKS; look++) {
+		assert_int_equal(follower.failures, 0);
+		kw_reader_want_superblock(follower.reader);
+		follower_look(&follower);
+	}
+	assert_int_equal(follower.failures, 1);
+	assert_int_equal(follower.error.code, KW_E_CORRUPT);
+	assert_true(kw_reader_idle(follower.reader));
+	follower_close(&follower);
+	fixture_close(&fixture);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -538,6 +602,8 @@ int main(void)
 		cmocka_unit_test(a_session_may_end_with_it_out),
 		cmocka_unit_test(a_new_epoch_is_noticed_within_a_few_looks),
 		cmocka_unit_test(the_driver_is_told_before_the_sink),
+		cmocka_unit_test(a_superblock_that_stays_torn_ends_a_look_and_not_the_session),
+		cmocka_unit_test(one_that_never_verifies_is_called_corruption),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
