@@ -19,7 +19,7 @@
  * tail of the log alone. One poll in a few reads the superblock, and each poll does so when polls
  * are far apart.
  *
- * Over shm this module sleeps in place of the longest pause: the proxy wakes it when there is
+ * Over shm this module sleeps in place of a pause that is long: the proxy wakes it when there is
  * something new. It looks now and then all the same (KW_FOLLOW_ASLEEP_US).
  *
  * The reader does not read the superblock while it is idle, in a long snapshot, or held. Then this
@@ -54,6 +54,8 @@
 
 /* Below the time after which the superblock is read by a probe, so that none is needed. */
 #define KW_FOLLOW_ASLEEP_US 90000
+/* A pause so long is slept, or one of half of idle_us. A wake costs as much as some looks. */
+#define KW_FOLLOW_SLEEP_FROM_US 100
 
 #define KW_FOLLOW_WHY 512
 #define KW_PROXY_ADDRESS 512

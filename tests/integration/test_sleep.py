@@ -46,6 +46,22 @@ def test_changes_that_come_singly_wake_it(bed):
     pair.settle()
 
 
+def test_between_bursts_it_sleeps_and_looks_no_more_often_than_they_come(bed):
+    """An agent that looked by itself all the time would look six times from one burst to the next."""
+    pair = bed.pair(fill=lambda primary: data.fill_plain(primary, 10), listen=("shm",), via="shm",
+                    agent={"apply__audit_keys_per_second": 0})
+    with pair.primary.client() as primary:
+        before, heard, bursts = looks(pair.agent), wakes(pair.agent), 0
+        until = time.monotonic() + SECONDS
+        while time.monotonic() < until:
+            primary.set("burst", bursts)
+            bursts += 1
+            time.sleep(0.002)
+    assert wakes(pair.agent) - heard > bursts / 2
+    assert looks(pair.agent) - before < 6 * bursts
+    pair.settle()
+
+
 def test_tickets_of_others_do_not_wake_it(bed):
     """Each barrier that somebody waits for publishes two numbers, and there can be hundreds of them a second."""
     pair = bed.pair(fill=lambda primary: data.fill_plain(primary, 10), listen=("shm",), via="shm",
