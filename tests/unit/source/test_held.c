@@ -6,6 +6,7 @@
 #include "fixture.h"
 
 #include "base/clock.h"
+#include "redis/server.h"
 #include "source/source_internal.h"
 
 #include <stdio.h>
@@ -508,6 +509,63 @@ static void a_value_that_the_server_may_have_lost_is_not_amended(void **state)
 	end();
 }
 
+static uint64_t answered_since_us;
+
+static bool is_answered(struct test *t)
+{
+	return t->source->heard.answered_us > answered_since_us;
+}
+
+/* A question to the replica that began after this moment is answered. */
+static void until_answered(void)
+{
+	answered_since_us = kw_clock_us();
+	test_until(&test, is_answered, "an answer of the replica");
+}
+
+/* The server is a replica with this link to its own primary; remembered: the worst of late. */
+static void chain_is(enum kw_server_upstream upstream, enum kw_chain remembered)
+{
+	fake_feed.identity.upstream = upstream;
+	until_answered();
+	until_answered(); /* a turn of the source lies between them */
+	assert_int_equal(test.source->chain, remembered);
+}
+
+/* An operator is told meanwhile for how long its primary is silent. */
+static void a_replica_is_asked_for_a_sign_of_its_primary_during_a_sweep_too(void **state)
+{
+	begin(0.2);
+	fake_feed.identity.upstream = KW_UPSTREAM_UP;
+	lose("FLUSHALL", KW_DOUBT_CONNECTION);
+	until_held();
+	until_answered();
+	assert_true(kw_sweep_is_held(&test.source->sweep));
+	end();
+}
+
+/* Link and data stand, so the sweep goes on where it was. A link that broke is another matter. */
+static void a_chain_that_was_silent_during_a_sweep_is_no_doubt(void **state)
+{
+	uint64_t reconciles;
+
+	begin(0.2);
+	lose("FLUSHALL", KW_DOUBT_CONNECTION);
+	until_held();
+	reconciles = test_stats(&test).reconciles;
+	chain_is(KW_UPSTREAM_SILENT, KW_CHAIN_SILENT);
+	assert_int_equal(kw_source_state(test.source), KW_SOURCE_DOWN);
+	chain_is(KW_UPSTREAM_UP, KW_CHAIN_WHOLE);
+	until_held();
+	assert_int_equal(test_stats(&test).reconciles, reconciles);
+	chain_is(KW_UPSTREAM_DOWN, KW_CHAIN_CUT);
+	chain_is(KW_UPSTREAM_SILENT, KW_CHAIN_CUT); /* it is back, and silent */
+	chain_is(KW_UPSTREAM_UP, KW_CHAIN_WHOLE);
+	until_held();
+	assert_int_equal(test_stats(&test).reconciles, reconciles + 1);
+	end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -534,6 +592,8 @@ int main(void)
 		cmocka_unit_test(a_flush_that_explains_itself_during_an_audit_is_not_held),
 		cmocka_unit_test(
 			a_delete_that_explains_itself_during_a_sweep_explains_the_next_one),
+		cmocka_unit_test(a_replica_is_asked_for_a_sign_of_its_primary_during_a_sweep_too),
+		cmocka_unit_test(a_chain_that_was_silent_during_a_sweep_is_no_doubt),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
