@@ -178,12 +178,33 @@ static void an_answer_is_as_fresh_as_the_look_that_it_counts_on(void **state)
 	gets_world_close(&world.table);
 }
 
+/* An alert on the age must not fall silent when the proxy dies. */
+static void the_age_of_the_table_grows_while_the_proxy_is_away(void **state)
+{
+	struct kw_gets_sight last, now;
+	struct world world;
+
+	open_world(&world, 60000);
+	gets_publish(&world.table, true, kw_wall_us());
+	gets_run_until_state(&world.table, KW_GATEWAY_SERVING);
+	gets_stop_server(&world.table);
+	gets_run_until_state(&world.table, KW_GATEWAY_CONNECTING);
+	kw_gets_sight(world.table.gets, &last);
+	assert_int_not_equal(last.age_us, KW_SIGHT_AGE_UNKNOWN);
+	usleep(20000);
+	kw_gets_sight(world.table.gets, &now);
+	assert_int_not_equal(now.age_us, KW_SIGHT_AGE_UNKNOWN);
+	assert_true(now.age_us >= last.age_us + 20000);
+	gets_world_close(&world.table);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_incomplete_table_an_old_one_and_none_are_told_apart),
 		cmocka_unit_test(a_key_past_its_time_is_missing),
 		cmocka_unit_test(an_answer_is_as_fresh_as_the_look_that_it_counts_on),
+		cmocka_unit_test(the_age_of_the_table_grows_while_the_proxy_is_away),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
