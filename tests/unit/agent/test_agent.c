@@ -278,6 +278,32 @@ static void slow_polls_read_the_superblock_each_time(void **state)
 	stage_close(&stage);
 }
 
+static bool has_looked(void *arg)
+{
+	const struct passing *passing = arg;
+
+	return passing->stats->looks >= passing->wanted;
+}
+
+/* Only a ticket ends the wait for a token, and such a proxy has none. */
+static void a_token_costs_no_superblocks_with_a_proxy_without_tickets(void **state)
+{
+	const struct kw_reader_stats *stats;
+	struct passing passing;
+	struct stage stage;
+
+	stage_open_warm(&stage, 100);
+	stats = kw_reader_stats(stage.agent->follow.reader);
+	assert_int_equal(stage.agent->follow.superblock.ticket, 0);
+	kw_token_issue(&stage.agent->sync.tokens, kw_clock_us());
+	passing = (struct passing){stats, stats->passes + 2};
+	test_run(&stage.loop, has_passed, &passing, "the token is seen");
+	passing.wanted = stats->looks + 50;
+	test_run(&stage.loop, has_looked, &passing, "the tail alone is looked at");
+	assert_true(kw_tokens_wait(&stage.agent->sync.tokens));
+	stage_close(&stage);
+}
+
 static void changes_at_full_speed_end_equal_and_within_a_small_window(void **state)
 {
 	struct stage stage;
@@ -321,6 +347,7 @@ int main(void)
 		cmocka_unit_test(a_foreign_table_in_the_midst_of_a_snapshot_is_refused),
 		cmocka_unit_test(a_paused_agent_is_not_warm_and_catches_up_when_resumed),
 		cmocka_unit_test(slow_polls_read_the_superblock_each_time),
+		cmocka_unit_test(a_token_costs_no_superblocks_with_a_proxy_without_tickets),
 		cmocka_unit_test(changes_at_full_speed_end_equal_and_within_a_small_window),
 	};
 
