@@ -190,6 +190,47 @@ static void test_values_larger_than_the_window_arrive(void **state)
 	stage_close(&stage);
 }
 
+static bool is_online_and_sent(void *arg)
+{
+	struct kw_pair *pair = ((struct stage *)arg)->agent->pair;
+
+	return kw_pair_leads(pair) && !kw_feed_unsent(&pair->link->feed);
+}
+
+/* So many entries are added by a tick after a silence that is long enough for a PING. */
+static uint64_t added_by_tick(struct stage *stage)
+{
+	struct kw_replica *replica = &stage->agent->pair->replica;
+	const struct kw_feed *feed = &replica->link->feed;
+	uint64_t end;
+
+	stage_wait(stage, is_online_and_sent, "all that may be sent is sent");
+	end = feed->window.end;
+	kw_replica_tick(replica, replica->downlink.wrote_us + KW_REPLICA_PING_US + 1);
+	return feed->window.end - end;
+}
+
+/* Each tick would add one, and none of them would be sent while a trial waits. */
+static void test_no_ping_is_put_behind_a_fence(void **state)
+{
+	struct stage stage;
+	struct kw_feed *feed;
+
+	open_replica(&stage);
+	stage_fill(&stage, 0, 100);
+	stage_start_agent(&stage);
+	stage_wait_applied(&stage);
+	assert_int_equal(added_by_tick(&stage), 1);
+	feed = &stage.agent->pair->link->feed;
+	kw_feed_move_fence(feed, kw_feed_fence(feed));
+	kw_downlink_wake(&stage.agent->pair->replica.downlink);
+	for (int i = 0; i < 10; i++)
+		assert_int_equal(added_by_tick(&stage), 0);
+	kw_feed_move_fence(feed, 0);
+	assert_int_equal(added_by_tick(&stage), 1);
+	stage_close(&stage);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -197,6 +238,7 @@ int main(void)
 		cmocka_unit_test(test_what_would_be_refused_is_kept_from_the_link),
 		cmocka_unit_test(test_a_key_that_comes_twice_dooms_the_snapshot),
 		cmocka_unit_test(test_values_larger_than_the_window_arrive),
+		cmocka_unit_test(test_no_ping_is_put_behind_a_fence),
 	};
 
 	return cmocka_run_group_tests_name("agent-replica", tests, NULL, NULL);
