@@ -304,6 +304,8 @@ static void on_awake(void *arg)
 	struct kw_follow *follow = arg;
 
 	follow->wakes++;
+	/* It tells what the proxy woke for: it would do so again for the publication of before. */
+	kw_reader_want_superblock(follow->reader);
 	poll_when(follow, KW_FOLLOW_DUE);
 	kw_follow_step(follow, kw_clock_us());
 }
