@@ -401,6 +401,8 @@ static void step_answered(void *arg)
 	struct kw_sweep *sweep = arg;
 
 	assert(sweep->sm.state == KW_SWEEP_SCANNING);
+	if (kw_scan_done(sweep->scan))
+		return;
 	kw_scan_pump(sweep->scan, step(sweep, 2, kw_clock_us()));
 	kw_redis_flush(sweep->parts.data->redis);
 }
