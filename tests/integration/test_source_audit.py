@@ -71,6 +71,7 @@ def test_a_silent_command_that_is_looked_for_seldom_is_no_difference(bed):
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1200 + SECONDS)
 @pytest.mark.parametrize("case", range(len(CASES)) if SECONDS >= LONG_SECONDS else ["drawn"])
 def test_an_audit_finds_nothing_that_was_told(bed, need_server, case):
     """A random workload, audits without end, and no difference that nothing told. KW_WORKLOAD_SECONDS makes it long."""

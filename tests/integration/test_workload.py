@@ -8,9 +8,8 @@ import pytest
 from lib.compare import assert_equal_now, wait_same
 from lib.workload import Workload, seed_of_run
 
-pytestmark = pytest.mark.long
-
 SECONDS = float(os.environ.get("KW_WORKLOAD_SECONDS", "60"))
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1200 + SECONDS)]
 
 
 def restart_and_pause(agent, chance, seconds):
