@@ -215,13 +215,21 @@ static void pass_barrier(struct kw_source *source)
 		kw_source_ask_barrier(source);
 }
 
+/* Whose data the server has is known, and by the word of those who must confirm it. */
+static bool may_read(void *arg)
+{
+	struct kw_source *source = arg;
+
+	return source->chain == KW_CHAIN_WHOLE && kw_source_fence(source) != KW_FENCE_CLOSED;
+}
+
 static void work(struct kw_source *source, uint64_t now_us)
 {
 	bool was_held;
 
 	assert(kw_source_link_is_up(&source->link) && source->link.data.redis);
 	follow_chain(source);
-	if (source->chain != KW_CHAIN_WHOLE || kw_source_fence(source) == KW_FENCE_CLOSED) {
+	if (!may_read(source)) {
 		kw_redis_flush(source->link.data.redis);
 		kw_turn_next(&source->turn, idle_turn_us(source, now_us), now_us);
 		return;
@@ -419,6 +427,7 @@ static void init_parts(struct kw_source *source, uv_loop_t *loop)
 					      .scope = &source->scope,
 					      .window = source->options.window,
 					      .ended = kw_source_sweep_ended,
+					      .may_read = may_read,
 					      .primary_ms = primary_ms,
 					      .arg = source,
 				      });

@@ -378,6 +378,8 @@ static uint32_t step(struct kw_sweep *sweep, uint64_t steps, uint64_t now_us)
 {
 	uint64_t keys = step_most(sweep);
 
+	if (kw_scan_done(sweep->scan) || kw_data_is_broken(sweep->parts.data))
+		return 0;
 	if (is_bound(sweep, steps) || kw_scan_asked(sweep->scan) ||
 		!kw_pace_allows(sweep->parts.pace, now_us))
 		return 0;
@@ -401,7 +403,7 @@ static void step_answered(void *arg)
 	struct kw_sweep *sweep = arg;
 
 	assert(sweep->sm.state == KW_SWEEP_SCANNING);
-	if (kw_scan_done(sweep->scan))
+	if (!sweep->parts.may_read(sweep->parts.arg))
 		return;
 	kw_scan_pump(sweep->scan, step(sweep, 2, kw_clock_us()));
 	kw_redis_flush(sweep->parts.data->redis);
@@ -626,6 +628,7 @@ void kw_sweep_init(struct kw_sweep *sweep, const struct kw_sweep_parts *parts)
 		.key = scanned, .answered = step_answered, .arg = sweep};
 
 	assert(parts->window > 0 && parts->fresh && parts->ended && parts->primary_ms);
+	assert(parts->may_read);
 	*sweep = (struct kw_sweep){.parts = *parts, .brake = {.share = 1}};
 	sweep->scan = kw_scan_new(parts->data, &scan);
 	kw_sm_init(&sweep->sm, &machine, sweep, KW_SWEEP_IDLE);

@@ -92,6 +92,9 @@ struct kw_sweep_parts {
 	uint32_t window; /* of the fetcher: bounds the scanned keys that wait */
 	/* A first scan or a reconcile ended, and none is under way. */
 	void (*ended)(void *arg);
+	/* May anything be read from the server now? Asked between turns; a turn is its own answer.
+	 */
+	bool (*may_read)(void *arg);
 	/* The primary's wall clock, which decides what has expired. */
 	uint64_t (*primary_ms)(void *arg);
 	void *arg;

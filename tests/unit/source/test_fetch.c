@@ -639,8 +639,7 @@ int main(void)
 		cmocka_unit_test(a_key_that_was_overtaken_is_not_called_unreadable),
 		cmocka_unit_test(another_server_may_write_another_version),
 		cmocka_unit_test(answers_of_the_wrong_form_end_the_connection),
-		cmocka_unit_test(
-			the_server_has_the_next_step_before_the_keys_of_this_one_are_told),
+		cmocka_unit_test(the_server_has_the_next_step_before_the_keys_of_this_one_are_told),
 	};
 
 	signal(SIGPIPE, SIG_IGN); /* the server answers one who is gone */

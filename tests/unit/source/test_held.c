@@ -441,6 +441,11 @@ static bool is_ordering_or_even(struct test *t)
 	return fake_feed.orders_owed > 0 || t->source->store.values.order.state == KW_ORDER_EVEN;
 }
 
+static bool is_fetched(struct test *t)
+{
+	return test_stats(t).dirty_keys == 0;
+}
+
 /* What was fetched is behind the stream: the table is exact. */
 static void pass_orders(void)
 {
@@ -454,11 +459,7 @@ static void pass_orders(void)
 		if (fake_feed.orders_owed > 0)
 			fake_feed_ordered();
 	}
-}
-
-static bool is_fetched(struct test *t)
-{
-	return test_stats(t).dirty_keys == 0;
+	test_until(&test, is_fetched, "the last fetch");
 }
 
 static bool is_awaiting(struct test *t)
@@ -566,10 +567,39 @@ static void a_chain_that_was_silent_during_a_sweep_is_no_doubt(void **state)
 	end();
 }
 
+static bool is_cut(struct test *at)
+{
+	return at->source->chain == KW_CHAIN_CUT;
+}
+
+static bool is_scanning(struct test *at)
+{
+	return at->source->sweep.sm.state == KW_SWEEP_SCANNING && at->source->sweep.scanned > 0;
+}
+
+/* The step that is in flight when the chain breaks may come, and no other is asked for. */
+static void a_scan_of_a_replica_stops_when_its_primary_is_gone(void **state)
+{
+	uint64_t scanned;
+
+	begin(0.2);
+	test_ask(&test, "DEBUG POPULATE 300000 key 20");
+	fake_feed_doubt(KW_DOUBT_CONNECTION, -1);
+	test_until(&test, is_scanning, "a scan");
+	fake_feed.identity.upstream = KW_UPSTREAM_DOWN;
+	test_until(&test, is_cut, "a broken chain");
+	scanned = test.source->sweep.scanned;
+	test_run_ms(&test, 300);
+	assert_int_equal(test.source->sweep.sm.state, KW_SWEEP_SCANNING);
+	assert_in_range(test.source->sweep.scanned, scanned, scanned + 2 * KW_SCAN_COUNT);
+	end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_primary_that_lacks_too_much_is_held),
+		cmocka_unit_test(a_scan_of_a_replica_stops_when_its_primary_is_gone),
 		cmocka_unit_test(one_of_many_databases_is_a_share_of_all_keys),
 		cmocka_unit_test(an_approval_lets_them_go),
 		cmocka_unit_test(an_approval_takes_nothing_that_came_back),
