@@ -24,7 +24,8 @@
  * superblock is due. That is every KW_READER_LOOKS looks, when the owner wants it, and when a
  * record there cannot be taken. It is also due when nothing more came after records that no
  * superblock has covered yet. While much comes, and near the end of a segment, superblock and next
- * bytes are asked for together.
+ * bytes are asked for together. If the superblock is due and torn, the look ends by look_done, too,
+ * and it is due again in the next one.
  */
 #ifndef KW_TABLE_READER_H
 #define KW_TABLE_READER_H
@@ -90,8 +91,9 @@ struct kw_reader_sink {
 	void (*pass_done)(void *arg, const struct kw_reader_pass *pass);
 	/*
 	 * A look that knows no head is over: at the tail alone, or one that met no superblock that
-	 * verifies. found: records were handed on. What was handed on counts (for a cursor, for being equal) only from the next
-	 * pass_done on. Never called with KW_AHEAD_OFF: may be NULL then.
+	 * verifies. found: records were handed on. What was handed on counts (for a cursor, for
+	 * being equal) only from the next pass_done on. Never called with KW_AHEAD_OFF: may be NULL
+	 * then.
 	 */
 	void (*look_done)(void *arg, bool found);
 	/*
@@ -141,10 +143,11 @@ enum kw_ahead {
 #define KW_READER_LOOKS 16
 
 /*
- * So many looks in a row may find no superblock and directory that match. A writer that lost its
- * processor in the middle of them is the cause, and with the agent's pauses they take some 20 ms.
+ * So many looks in a row may find no superblock and directory that match. The cause is a writer
+ * that lost its processor in the middle of them. With the agent's pauses, which grow while nothing
+ * is found, they take some 80 ms. Who looks back to back gives the writer some milliseconds.
  */
-#define KW_READER_TORN_LOOKS 16
+#define KW_READER_TORN_LOOKS 64
 
 /* Bytes of the tail to look at when nothing has changed for long: a record of a few dozen bytes. */
 #define KW_READER_GLANCE_BYTES 128
