@@ -205,15 +205,6 @@ static bool may_sleep(const struct kw_follow *follow)
 	       follow->superblock.epoch != 0 && behind_us(follow) <= KW_PAUSE_BEHIND_US;
 }
 
-/*
- * It says which publication it knows. A look at the tail alone brings changes and no publication,
- * and the proxy would wake it for them at once. So a look that reads the superblock comes before.
- */
-static bool knows_publication(const struct kw_follow *follow)
-{
-	return follow->passed_us >= follow->pause.found_us;
-}
-
 static bool is_long(uint32_t pause_us, uint32_t idle_us)
 {
 	return pause_us >= idle_us / 2 || pause_us >= KW_FOLLOW_SLEEP_FROM_US;
@@ -233,9 +224,7 @@ static void pace(struct kw_follow *follow, bool moved)
 		return;
 	}
 	poll_when(follow, KW_FOLLOW_WAITS);
-	if (may_sleep(follow) && !knows_publication(follow)) {
-		kw_reader_want_superblock(follow->reader);
-	} else if (may_sleep(follow) && is_long(pause_us, idle_us)) {
+	if (may_sleep(follow) && is_long(pause_us, idle_us)) {
 		kw_remote_sleep(follow->remote, follow->superblock.publication);
 		pause_us = follow->options.asleep_us;
 	}

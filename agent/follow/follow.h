@@ -199,7 +199,7 @@ void kw_follow_want_superblock(struct kw_follow *follow);
 /* So it does, and comes at once; after it the pauses begin anew. While up, and not held. */
 void kw_follow_hurry(struct kw_follow *follow);
 
-/* Does it sleep in place of its longest pause, and the proxy wakes it? */
+/* Does it sleep in place of long pauses, and the proxy wakes it? */
 bool kw_follow_is_woken(const struct kw_follow *follow);
 
 /* May the reader begin passes? Held at first. */
