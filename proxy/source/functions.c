@@ -173,9 +173,11 @@ static void answered(void *arg, const struct kw_reply *reply)
 		want(functions); /* the table keeps what it has until then */
 	} else if (reply->type == KW_REPLY_STRING) {
 		take_dump(functions, reply->text);
+		functions->answered = functions->questions;
 	} else {
 		kw_data_refusal(&error, functions->user, "FUNCTION DUMP", "+function|dump", reply);
 		drop(functions, KW_SOURCE_FUNCTIONS_REFUSED, error.text);
+		functions->answered = functions->questions;
 	}
 	move(functions, functions->sm.state == KW_SOURCE_FUNCTIONS_AGAIN
 				? KW_SOURCE_FUNCTIONS_DUE
@@ -226,6 +228,7 @@ void kw_source_functions_turn(struct kw_source_functions *functions, uint64_t no
 		now_us < kw_source_functions_ready_us(functions))
 		return;
 	functions->asked_us = now_us;
+	functions->questions++;
 	move(functions, KW_SOURCE_FUNCTIONS_ASKED);
 	if (knows_functions(functions->server)) {
 		kw_data_words(functions->data, answered, functions, "FUNCTION", "DUMP", NULL);
@@ -233,7 +236,22 @@ void kw_source_functions_turn(struct kw_source_functions *functions, uint64_t no
 	}
 	drop(functions, KW_SOURCE_FUNCTIONS_UNSUPPORTED,
 		"the primary is older than Redis 7.0, and knows no functions");
+	functions->answered = functions->questions;
 	move(functions, KW_SOURCE_FUNCTIONS_IDLE);
+}
+
+uint64_t kw_source_functions_question(const struct kw_source_functions *functions)
+{
+	switch ((enum kw_source_functions_state)functions->sm.state) {
+	case KW_SOURCE_FUNCTIONS_IDLE:
+		break;
+	case KW_SOURCE_FUNCTIONS_ASKED:
+		return functions->questions;
+	case KW_SOURCE_FUNCTIONS_DUE:
+	case KW_SOURCE_FUNCTIONS_AGAIN:
+		return functions->questions + 1;
+	}
+	return functions->answered;
 }
 
 uint64_t kw_source_functions_ready_us(const struct kw_source_functions *functions)

@@ -81,6 +81,8 @@ struct kw_source_functions {
 	enum kw_source_functions_standing standing;
 	enum kw_source_functions_loss loss;
 	uint64_t asked_us;       /* the last question; 0: none */
+	uint64_t questions;      /* that were sent; each has its number, from 1 on */
+	uint64_t answered;       /* the last one that brought the set, or why there is none */
 	uint64_t libraries;      /* in the table */
 	uint64_t cursors;        /* of agents, that the server has beside them */
 	uint64_t changes;        /* sets that were published since the proxy began */
@@ -107,10 +109,17 @@ void kw_source_functions_turn(struct kw_source_functions *functions, uint64_t no
 /* When it needs a turn of its own; UINT64_MAX: never. */
 uint64_t kw_source_functions_ready_us(const struct kw_source_functions *functions);
 
-/* Is a question due, or an answer? Then the table may lack what was told of. */
-static inline bool kw_source_functions_owes(const struct kw_source_functions *functions)
+/*
+ * Once the question of this number is answered, the table has what was told of until now. What is
+ * told of later leads to further questions. So who waits for a number does not wait for ever,
+ * however often libraries change.
+ */
+uint64_t kw_source_functions_question(const struct kw_source_functions *functions);
+
+static inline bool kw_source_functions_has(
+	const struct kw_source_functions *functions, uint64_t question)
 {
-	return functions->sm.state != KW_SOURCE_FUNCTIONS_IDLE;
+	return functions->answered >= question;
 }
 
 /* What is held may go from the table. False: nothing is held. finding: what was approved. */

@@ -197,7 +197,8 @@ static void ask_order(struct kw_source *source)
 static void read_functions(struct kw_source *source, uint64_t now_us)
 {
 	kw_source_functions_turn(&source->functions, now_us);
-	if (!kw_ticket_is_reading(&source->ticket) || kw_source_functions_owes(&source->functions))
+	if (!kw_ticket_is_reading(&source->ticket) ||
+		!kw_source_functions_has(&source->functions, source->ticket.question))
 		return;
 	kw_ticket_examined(&source->ticket);
 	kw_source_ask_barrier(source);

@@ -58,9 +58,10 @@ bool kw_ticket_examine(struct kw_ticket *ticket)
 	return true;
 }
 
-void kw_ticket_told(struct kw_ticket *ticket)
+void kw_ticket_told(struct kw_ticket *ticket, uint64_t question)
 {
 	assert(ticket->sm.state == KW_TICKET_EXAMINING);
+	ticket->question = question;
 	kw_sm_move(&ticket->sm, KW_TICKET_READING, "");
 }
 

@@ -37,7 +37,8 @@ enum kw_ticket_state {
 
 struct kw_ticket {
 	struct kw_sm sm;
-	uint16_t number; /* as in the superblock */
+	uint16_t number;   /* as in the superblock */
+	uint64_t question; /* READING: until this one is answered; see functions.h */
 };
 
 void kw_ticket_init(struct kw_ticket *ticket);
@@ -55,9 +56,11 @@ bool kw_ticket_announce(struct kw_ticket *ticket, uint16_t wanted);
 /* The number is published. False: the feed stopped meanwhile. */
 bool kw_ticket_examine(struct kw_ticket *ticket);
 
-/* The feed told all that silent commands did; and the function libraries that it told of are read.
+/*
+ * The feed told all that silent commands did; and the function libraries that it told of are read:
+ * question is kw_source_functions_question() at that moment.
  */
-void kw_ticket_told(struct kw_ticket *ticket);
+void kw_ticket_told(struct kw_ticket *ticket, uint64_t question);
 void kw_ticket_examined(struct kw_ticket *ticket);
 
 /* Must function libraries be read before it goes on? */

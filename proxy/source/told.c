@@ -316,7 +316,7 @@ static void feed_examined(void *arg)
 {
 	struct kw_source *source = arg;
 
-	kw_ticket_told(&source->ticket);
+	kw_ticket_told(&source->ticket, kw_source_functions_question(&source->functions));
 	kw_turn_want(&source->turn);
 }
 

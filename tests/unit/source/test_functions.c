@@ -72,7 +72,8 @@ static const char *carried(void)
 
 static bool is_settled(struct test *t)
 {
-	return !kw_source_functions_owes(&t->source->functions) && !kw_table_unpublished(t->table);
+	return t->source->functions.sm.state == KW_SOURCE_FUNCTIONS_IDLE &&
+	       !kw_table_unpublished(t->table);
 }
 
 static void settle(void)
@@ -477,6 +478,36 @@ static void a_ticket_covers_functions(void **state)
 	end();
 }
 
+/* Libraries are loaded again before any answer: the look at them has no end. */
+static bool ticket_passed_meanwhile(struct test *t)
+{
+	fake_feed.handlers.functions(fake_feed.handlers.arg, KW_FEED_FUNCTIONS_CHANGED);
+	return ticket_passed(t);
+}
+
+/* It waits for what was told of before it, and not for all that comes later. */
+static void a_ticket_passes_while_libraries_change_all_the_time(void **state)
+{
+	begin();
+	load("a", 1);
+	follow();
+	for (int i = 0; i < 5; i++) {
+		uint16_t drawn = kw_ticket_drawn(kw_source_ticket(test.source));
+
+		version_before = report().version;
+		load("a", 2 + i);
+		fake_feed.handlers.functions(fake_feed.handlers.arg, KW_FEED_FUNCTIONS_CHANGED);
+		assert_true(kw_source_want_ticket(test.source, drawn));
+		kw_table_publish(test.table, kw_wall_us());
+		kw_source_begin_ticket(test.source);
+		test_until(&test, is_examined, "the examination");
+		fake_feed_examined();
+		test_until(&test, ticket_passed_meanwhile, "the ticket");
+		assert_true(is_another_version(&test));
+	}
+	end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -498,6 +529,7 @@ int main(void)
 		cmocka_unit_test(a_flush_that_is_told_explains_it),
 		cmocka_unit_test(another_data_set_in_the_same_server_is_held),
 		cmocka_unit_test(a_ticket_covers_functions),
+		cmocka_unit_test(a_ticket_passes_while_libraries_change_all_the_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

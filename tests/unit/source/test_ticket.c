@@ -12,7 +12,7 @@ static void run(struct kw_ticket *ticket, uint16_t wanted)
 {
 	assert_true(kw_ticket_announce(ticket, wanted));
 	assert_true(kw_ticket_examine(ticket));
-	kw_ticket_told(ticket);
+	kw_ticket_told(ticket, 0);
 	kw_ticket_examined(ticket);
 	kw_ticket_asked(ticket);
 	assert_true(kw_ticket_passed(ticket));
@@ -42,7 +42,7 @@ static void a_ticket_drawn_while_one_is_under_way_needs_the_one_after_it(void **
 	second = kw_ticket_drawn(ticket.number);
 	assert_false(kw_ticket_announce(&ticket, second)); /* one at a time */
 	assert_true(kw_ticket_examine(&ticket));
-	kw_ticket_told(&ticket);
+	kw_ticket_told(&ticket, 0);
 	kw_ticket_examined(&ticket);
 	kw_ticket_asked(&ticket);
 	assert_true(kw_ticket_passed(&ticket));
@@ -88,7 +88,7 @@ static void the_numbers_wrap_without_a_wrong_answer(void **state)
 		assert_false(kw_ticket_reached(ticket.number, at_rest));
 		under_way = kw_ticket_drawn(ticket.number);
 		assert_true(kw_ticket_examine(&ticket));
-		kw_ticket_told(&ticket);
+		kw_ticket_told(&ticket, 0);
 		kw_ticket_examined(&ticket);
 		kw_ticket_asked(&ticket);
 		assert_true(kw_ticket_passed(&ticket));
@@ -107,7 +107,7 @@ static void barriers_asked_for_before_the_examination_ended_prove_nothing(void *
 	assert_false(kw_ticket_passed(&ticket));
 	assert_true(kw_ticket_examine(&ticket));
 	kw_ticket_asked(&ticket);
-	kw_ticket_told(&ticket);
+	kw_ticket_told(&ticket, 0);
 	kw_ticket_examined(&ticket);
 	assert_false(kw_ticket_passed(&ticket));
 	kw_ticket_asked(&ticket);
