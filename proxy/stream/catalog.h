@@ -34,7 +34,10 @@ size_t kw_repl_catalog_count(const struct kw_repl_catalog *catalog);
 enum kw_repl_keys {
 	KW_REPL_KEYS_TOLD,    /* all keys that the command may change were told */
 	KW_REPL_KEYS_NONE,    /* it changes no key */
-	KW_REPL_KEYS_UNKNOWN, /* nobody knows; some may have been told */
+	KW_REPL_KEYS_UNKNOWN, /* nobody knows which of its database; some may have been told */
+	/* Nobody knows which, nor of which database: the server does not list the command, which
+	 * can be SWAPDB or MOVE under another name (rename-command); or it writes, and says no key. */
+	KW_REPL_KEYS_ANYWHERE,
 };
 
 /*

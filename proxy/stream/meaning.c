@@ -577,6 +577,15 @@ void kw_repl_meaning(const struct kw_repl_command *command, uint32_t database,
 
 	if (row && row->mean(&meaning))
 		return;
-	if (kw_repl_catalog_keys(catalog, command, touch_index, &meaning) == KW_REPL_KEYS_UNKNOWN)
+	switch (kw_repl_catalog_keys(catalog, command, touch_index, &meaning)) {
+	case KW_REPL_KEYS_TOLD:
+	case KW_REPL_KEYS_NONE:
+		break;
+	case KW_REPL_KEYS_UNKNOWN:
 		doubt(&meaning);
+		break;
+	case KW_REPL_KEYS_ANYWHERE:
+		doubt_in(&meaning, KW_REPL_ANY_DATABASE);
+		break;
+	}
 }

@@ -284,3 +284,19 @@ def test_a_delete_of_more_keys_than_are_kept_of_a_command_is_no_loss(bed):
     status = proxy.wait_live()
     assert status["reconciles_command"] == 1, status
     assert not [change for change in proxy.rpc("history") if change["state"] == "held"]
+
+
+def test_a_command_under_another_name_is_looked_for_in_every_database(bed, any_server):
+    """With rename-command the stream has the new name, which no list has. It changes databases that are not selected."""
+    primary = bed.server("primary", any_server, rename_command=("SWAPDB", "swapx"))
+    for database in (3, 4):
+        with primary.client(db=database) as client:
+            client.mset({f"of {database}:{number}": number for number in range(50)})
+    replica = bed.server("replica", any_server)
+    proxy = bed.proxy(primary, **STREAM, source__audit_keys_per_second=0)
+    agent = bed.agent(proxy, replica)
+    agent.wait_warm()
+    primary.command("SET", "in", "database 0")
+    primary.command("swapx", 3, 4)
+    wait_same(primary, replica, 20)
+    assert proxy.status()["reconciles_command"] > 0
