@@ -146,6 +146,33 @@ static void a_transaction_arrives_whole(void **state)
 	end_same(&test);
 }
 
+#define SETS_OF_ONE_TRANSACTION 1000 /* of 1 KiB: the socket brings it in many pieces */
+
+/* Asked in each turn of the loop, as a reader would see it. */
+static bool has_all_of_it(struct test *test)
+{
+	bool first = test_has(test, 0, "part:0"), last = test_has(test, 0, "part:999");
+
+	if (first != last)
+		fail_msg("the %s key of a transaction came alone", first ? "first" : "last");
+	return last;
+}
+
+static void no_turn_of_the_loop_has_a_part_of_a_transaction(void **state)
+{
+	struct test test;
+
+	follow(&test, AT_ONCE);
+	test_ask(&test, "SET first 1"); /* is fetched: the offset is asked for from then on (order.h) */
+	test_settle(&test);
+	test_post(&test, "MULTI");
+	for (int i = 0; i < SETS_OF_ONE_TRANSACTION; i++)
+		test_post(&test, "SET part:%d %01024d", i, i);
+	test_post(&test, "EXEC");
+	test_until(&test, has_all_of_it, "the transaction");
+	end_same(&test);
+}
+
 static void an_empty_database_after_a_flush_costs_no_scan(void **state)
 {
 	struct test test;
@@ -744,6 +771,7 @@ int main(void)
 		cmocka_unit_test(the_settings_of_the_server_stay_as_they_are),
 		cmocka_unit_test(a_new_id_that_the_server_takes_for_its_backlog_is_no_doubt),
 		cmocka_unit_test(a_transaction_arrives_whole),
+		cmocka_unit_test(no_turn_of_the_loop_has_a_part_of_a_transaction),
 		cmocka_unit_test(an_empty_database_after_a_flush_costs_no_scan),
 		cmocka_unit_test(a_flush_in_the_midst_of_an_audit_is_no_loss),
 		cmocka_unit_test(keys_of_both_sides_of_a_flush_are_a_doubt),
