@@ -144,8 +144,19 @@ static struct kw_order_span told_at(const struct kw_feed_value *value)
 	return (struct kw_order_span){value->begin, value->end};
 }
 
-/* What the key has at this moment of the stream, if that is exact. Valid until the next change. */
-static struct known look_up(struct kw_values *values, uint32_t database, struct kw_slice name,
+/*
+ * Is its time over, or nearly? A server removes such a key before a command changes it, and its
+ * stream has that. But DEBUG RELOAD leaves it out and tells nobody, and Valkey with import-mode
+ * changes it as it is. So nothing follows from it.
+ */
+static bool may_be_over(const struct kw_latest_value *value)
+{
+	return value->expires_ms > 0 &&
+	       value->expires_ms < kw_wall_us() / 1000 + KW_VALUES_CLOCKS_DIFFER_MS;
+}
+
+/* What the key has or lacks by what was told or fetched last. */
+static struct known look_up_last(struct kw_values *values, uint32_t database, struct kw_slice name,
 	struct kw_order_span now, enum kw_values_exact exact)
 {
 	struct kw_store *store = values->store;
@@ -167,6 +178,17 @@ static struct known look_up(struct kw_values *values, uint32_t database, struct 
 		known.knowledge = HAS;
 	else if (exact == KW_VALUES_EXACT && !is_missing(store, database, name))
 		known.knowledge = LACKS;
+	return known;
+}
+
+/* What the key has at this moment of the stream, if that is exact. Valid until the next change. */
+static struct known look_up(struct kw_values *values, uint32_t database, struct kw_slice name,
+	struct kw_order_span now, enum kw_values_exact exact)
+{
+	struct known known = look_up_last(values, database, name, now, exact);
+
+	if (known.knowledge == HAS && may_be_over(&known.value))
+		known.knowledge = UNKNOWN;
 	return known;
 }
 

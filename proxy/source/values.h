@@ -16,6 +16,9 @@
  *                                    none of those that the table cannot hold, or that nobody can
  *                                    read
  *
+ * A value whose time is over, or nearly, is not exact: the server may have left it out without a
+ * word.
+ *
  * A replica answers nil for a key whose expiry has passed, and still has it until its primary's DEL
  * comes. The primary may have changed that expiry before.
  *
@@ -47,6 +50,9 @@
 /* Bytes of strings that are amended, a second. LZF packs some 250 MB a second. */
 #define KW_VALUES_AMENDED ((uint64_t)64 << 20)
 #define KW_VALUES_COPIED 8 /* a payload that is only copied costs so many times less */
+
+/* The server's clock may be ahead by so much. */
+#define KW_VALUES_CLOCKS_DIFFER_MS 1000
 
 struct kw_store;
 

@@ -1,5 +1,6 @@
 """Values that follow from the ones before: sums, appended and overwritten strings, keys that move (source.feed=stream)."""
 import random
+import time
 
 import redis
 
@@ -169,3 +170,20 @@ def test_a_key_that_comes_from_a_database_that_is_not_followed_is_fetched(bed):
             assert replica.get(name) == followed.get(name), name
             assert replica.execute_command("PEXPIRETIME", name) == followed.execute_command("PEXPIRETIME", name), name
         assert replica.exists("out:0", "out:2") == 0
+
+
+def test_a_key_whose_time_was_over_is_no_base_of_a_value(bed, any_server):
+    """A primary that loads its data leaves such keys out, and no DEL is in the stream. What comes next makes them anew."""
+    pair = bed.pair(any_server, any_server, proxy=STREAM)
+    pair.primary.command("DEBUG", "SET-ACTIVE-EXPIRE", 0)
+    for name, value in (("appended", "old"), ("summed", 5), ("written", "old"), ("kept", "old")):
+        pair.primary.command("SET", name, value, "PX", 400)
+    pair.settle()
+    time.sleep(0.5)
+    pair.primary.command("DEBUG", "RELOAD")
+    pair.primary.command("APPEND", "appended", "new")
+    pair.primary.command("INCRBY", "summed", 7)
+    pair.primary.command("SETRANGE", "written", 1, "new")
+    pair.primary.command("SET", "kept", "new", "KEEPTTL")
+    wait_same(pair.primary, pair.replica, 10)
+    assert pair.replica.command("GET", "appended") == b"new"
