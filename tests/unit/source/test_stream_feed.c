@@ -163,7 +163,8 @@ static void no_turn_of_the_loop_has_a_part_of_a_transaction(void **state)
 	struct test test;
 
 	follow(&test, AT_ONCE);
-	test_ask(&test, "SET first 1"); /* is fetched: the offset is asked for from then on (order.h) */
+	/* It is fetched: the offset is asked for from then on (order.h). */
+	test_ask(&test, "SET first 1");
 	test_settle(&test);
 	test_post(&test, "MULTI");
 	for (int i = 0; i < SETS_OF_ONE_TRANSACTION; i++)
