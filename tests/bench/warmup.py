@@ -3,6 +3,7 @@ import time
 from functools import partial
 
 from core import cpu
+from core.machine import touch_memory
 from core.peers import peer
 from core.row import AT_MOST, hold, make_row
 from core.stage import (MODES, Stage, demand_equal, digest, fill, need_mode, seconds_until)
@@ -20,6 +21,7 @@ ABOUT = """\
   machine it says more than the time.
 """
 CARRIERS = ("shm", "tcp")
+SPARE_BYTES = 512 << 20 # keys, tables, buffers
 COPY_SECONDS = 8
 
 # name, keys, bytes a value, mixed types, mode replica at most so many times native
@@ -63,13 +65,22 @@ class Warmup:
 
     def __init__(self, stage, keys, value_bytes, mix, primary_config=None):
         self.stage = stage
+        self.bytes = keys * value_bytes
         self.primary = stage.primary(**(primary_config or {}))
         fill(self.primary, keys, value_bytes, mix)
         self.wanted = digest(self.primary)
         self.proxy = stage.proxy(self.primary, **QUIET)
 
+    def empty(self):
+        """
+        A replica without data, and memory for it that the host has given out. Hosts take free memory back after some
+        seconds. Without this, the side that needs most of it would pay for that.
+        """
+        touch_memory(3 * self.bytes + SPARE_BYTES)
+        return self.stage.empty()
+
     def native(self):
-        replica = self.stage.empty()
+        replica = self.empty()
         meter = Meter(self.primary, replica)
         try:
             seconds_until(self.stage.join_native(self.primary, replica), 300, what="native full sync")
@@ -81,7 +92,7 @@ class Warmup:
 
     def keywake(self, mode, via):
         need_mode(mode)
-        replica = self.stage.empty()
+        replica = self.empty()
         meter = Meter(self.primary, self.proxy, replica)
         agent, warm = self.stage.start_agent(self.proxy, replica, mode, via)
         meter.add(agent)
@@ -94,21 +105,21 @@ class Warmup:
         return figures
 
     def restore(self):
-        replica = self.stage.empty()
+        replica = self.empty()
         try:
             return {"seconds": peer("peer-restore", self.primary.address, replica.address)["seconds"]}
         finally:
             self.stage.end(replica)
 
     def load(self):
-        replica = self.stage.empty()
+        replica = self.empty()
         try:
             return {"seconds": peer("peer-feed", self.primary.address, replica.address)["seconds"]}
         finally:
             self.stage.end(replica)
 
     def copy(self):
-        replica = self.stage.empty()
+        replica = self.empty()
         try:
             copied = peer("peer-copy", self.primary.address, replica.address,
                           "--seconds", COPY_SECONDS)
