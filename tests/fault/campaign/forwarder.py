@@ -13,6 +13,7 @@ a link; an address is a path, or a port of 127.0.0.1. {"link": NAME, "mode": MOD
     swallow  the next N messages of a subscription get lost (the campaign's test of itself)
     misname  in the next N commands that begin with "of", such as "UNLINK grave:", the key's name ends
              in another byte (the same: as an agent would err)
+    mishear  the same in what the server says: in commands of the replication stream
 
 Every command is answered by one line on standard output. The end of standard input is the end.
 """
@@ -74,7 +75,7 @@ class Flow:
             return
         if self.answers and self.link.mode == "swallow":
             data = self.link.swallow(data)
-        if not self.answers and self.link.mode == "misname":
+        if self.link.mode == ("mishear" if self.answers else "misname"):
             data = self.link.misname(data)
         if not self.answers and SUBSCRIBES.search(data):
             self.connection.subscribes = True
@@ -114,7 +115,7 @@ class Link:
     def __init__(self, name, listen, target):
         self.name, self.target = name, target
         self.mode, self.ms = "pass", 0
-        self.begins = None # of misname
+        self.begins = None # of misname and mishear
         self.connections = []
         self.waiting = [] # accepted while nothing goes through
         if isinstance(listen, str) and os.path.exists(listen):

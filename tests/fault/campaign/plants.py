@@ -2,6 +2,7 @@
 Planted defects: what the campaign must report. A check that cannot fail is worth nothing.
 
     swallow    an event of the primary gets lost on its way to the proxy
+    mishear    the replication stream has writes to other keys than the primary made
     tamper     the agent writes values to other keys than it should, so old values remain
     resurrect  the agent deletes other keys than it should, so deleted ones remain
     lose       keys that are written now do not get to the replica
@@ -19,6 +20,7 @@ AT = 1.5 # seconds after the start
 MANY = 1 << 30
 PLANTS = {
     "swallow": ("wrong_warm", "unequal", "lost_keys", "resurrected"),
+    "mishear": ("wrong_warm", "unequal"),
     "tamper": ("wrong_warm", "unequal"),
     "resurrect": ("resurrected",),
     "lose": ("unequal",),
@@ -31,9 +33,12 @@ FAULTS = {
     "unbraked": ["primary-kill-empty"],
     "stuck": ["primary-and-proxy-killed-empty"],
 }
+# Of a plant that is not here: the one that was drawn.
+FEEDS = {"swallow": "notifications", "mishear": "stream"}
 # What goes wrong on which link, from AT on, or from the start: (link, mode, what its commands begin with)
 ON_LINKS = {
     "swallow": ("primary", "swallow", ""),
+    "mishear": ("primary", "mishear", "SET s:"),
     "tamper": ("replica0", "misname", "RESTORE s:"),
     "resurrect": ("replica0", "misname", "UNLINK grave:"),
     "lose": ("replica0", "misname", "RESTORE planted:"),
@@ -51,6 +56,8 @@ def prepare(plan, name):
     plan.silent = plan.swaps = plan.short_ttls = False
     plan.proxy["source.audit_keys_per_second"] = plan.agent["apply.audit_keys_per_second"] = 0
     plan.proxy.pop("source.keys_per_second", None)
+    if name in FEEDS:
+        plan.feed = plan.proxy["source.feed"] = FEEDS[name]
     plan.fill = 5000 if name in FAULTS else 2000
     if name == "unbraked":
         plan.proxy["source.max_missing"] = plan.agent["apply.max_prune"] = 1
