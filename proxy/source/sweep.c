@@ -273,7 +273,7 @@ void kw_sweep_postpone(struct kw_sweep *sweep, enum kw_doubt cause,
 	assert(kw_sweep_is_mending(sweep));
 	add(&later->databases, databases);
 	if (kw_doubt_explains(cause))
-		kw_databases_merge(&later->explained, &later->databases);
+		add(&later->explained, databases);
 	later->cause = cause;
 	snprintf(later->why, sizeof later->why, "%s", why);
 }

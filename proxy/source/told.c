@@ -16,6 +16,20 @@ void kw_source_settle(struct kw_source *source)
 
 /* Doubts. */
 
+/* A sweep over these databases begins (NULL: over all). */
+static void reconcile(struct kw_source *source, enum kw_doubt cause,
+	const struct kw_databases *databases, const char *why)
+{
+	kw_log_info("source", "reconcile: %s", why);
+	kw_doubts_count(&source->doubts, cause);
+	kw_fresh_spoil(&source->fresh);
+	kw_ticket_spoil(&source->ticket);
+	if (kw_doubt_revokes(cause))
+		kw_fresh_revoke(&source->fresh);
+	kw_sweep_begin(&source->sweep,
+		source->sweep.ended > 0 ? KW_SWEEP_RECONCILE : KW_SWEEP_FIRST, databases, why);
+}
+
 /* Events might have been missed in these databases (NULL: in all). */
 void kw_source_doubt(
 	void *arg, enum kw_doubt cause, const struct kw_databases *databases, const char *why)
@@ -44,16 +58,10 @@ void kw_source_doubt(
 		kw_fresh_revoke(&source->fresh);
 		return;
 	}
-	kw_log_info("source", "reconcile: %s", why);
-	kw_doubts_count(&source->doubts, cause);
-	kw_fresh_spoil(&source->fresh);
-	kw_ticket_spoil(&source->ticket);
-	if (kw_doubt_revokes(cause))
-		kw_fresh_revoke(&source->fresh);
-	kw_sweep_begin(&source->sweep,
-		source->sweep.ended > 0 ? KW_SWEEP_RECONCILE : KW_SWEEP_FIRST, databases, why);
+	reconcile(source, cause, databases, why);
 }
 
+/* What waited for its end, together. What explains losses the sweep knows since each was told. */
 void kw_source_sweep_ended(void *arg)
 {
 	struct kw_source *source = arg;
@@ -62,8 +70,7 @@ void kw_source_sweep_ended(void *arg)
 	kw_source_link_is_well(&source->link);
 	if (!kw_sweep_take_later(&source->sweep, &later))
 		return;
-	kw_source_doubt(
-		source, later.cause, later.databases.all ? NULL : &later.databases, later.why);
+	reconcile(source, later.cause, later.databases.all ? NULL : &later.databases, later.why);
 	kw_databases_close(&later.databases);
 }
 

@@ -15,6 +15,7 @@
 #define KEYS 2000 /* in each of two databases; the floor is 1000 */
 
 static struct test test;
+static uint64_t sweeps_before;
 
 static void begin(double max_missing)
 {
@@ -273,6 +274,28 @@ static void a_delete_that_explains_itself_during_a_sweep_explains_the_next_one(v
 	test_assert_same(&test);
 	assert_int_equal(test.source->sweep.ended, ended + 2);
 	assert_null(strstr(test.states, "held"));
+	end();
+}
+
+static bool postponed_is_under_way(struct test *t)
+{
+	return t->source->sweep.ended > sweeps_before && kw_sweep_is_mending(&t->source->sweep);
+}
+
+/* Doubts that wait are scanned together. That one of them explains a loss says nothing of others.
+ */
+static void a_doubt_that_waits_explains_its_own_databases_alone(void **state)
+{
+	begin(0.2);
+	sweeps_before = test.source->sweep.ended;
+	fake_feed_doubt(KW_DOUBT_FLAGS, -1); /* is swept at once, … */
+	fake_feed_doubt(KW_DOUBT_SWAPDB, 1); /* … and again from here; the others wait */
+	fake_feed_doubt(KW_DOUBT_COMMAND, -1);
+	fake_feed_doubt(KW_DOUBT_SWAPDB, 1);
+	test_until(&test, postponed_is_under_way, "the scan of what waited");
+	assert_true(kw_databases_has(&test.source->sweep.explained, 1));
+	assert_false(kw_databases_has(&test.source->sweep.explained, 0));
+	test_settle(&test);
 	end();
 }
 
@@ -607,6 +630,7 @@ int main(void)
 		cmocka_unit_test(keys_that_come_back_release_it),
 		cmocka_unit_test(a_flush_that_was_counted_is_not_held),
 		cmocka_unit_test(it_is_known_since_when_keys_are_missing),
+		cmocka_unit_test(a_doubt_that_waits_explains_its_own_databases_alone),
 		cmocka_unit_test(a_flush_that_is_told_releases_it),
 		cmocka_unit_test(a_doubt_while_it_is_held_begins_another_scan),
 		cmocka_unit_test(a_connection_that_is_lost_while_held_is_held_again),
