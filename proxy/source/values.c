@@ -146,8 +146,7 @@ static struct kw_order_span told_at(const struct kw_feed_value *value)
 
 /*
  * Is its time over, or nearly? A server removes such a key before a command changes it, and its
- * stream has that. But DEBUG RELOAD leaves it out and tells nobody, and Valkey with import-mode
- * changes it as it is. So nothing follows from it.
+ * stream has that. But DEBUG RELOAD leaves it out and tells nobody. So nothing follows from it.
  */
 static bool may_be_over(const struct kw_latest_value *value)
 {

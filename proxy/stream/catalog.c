@@ -422,13 +422,13 @@ enum kw_repl_keys kw_repl_catalog_keys(const struct kw_repl_catalog *catalog,
 	const struct search search = {command, key, arg};
 	bool known = true;
 
-	if (!found || (found->writes && found->specs == 0))
+	if (!found)
 		return KW_REPL_KEYS_ANYWHERE;
-	if (found->specs == 0)
+	if (!found->writes && found->specs == 0)
 		return found->movable ? KW_REPL_KEYS_UNKNOWN : KW_REPL_KEYS_NONE;
 	for (uint32_t i = 0; i < found->specs; i++)
 		known = tell_spec(&search, &catalog->specs[found->first_spec + i]) && known;
-	if (!known || found->movable)
+	if (!known || found->movable || found->specs == 0)
 		return KW_REPL_KEYS_UNKNOWN;
 	return KW_REPL_KEYS_TOLD;
 }

@@ -36,7 +36,7 @@ enum kw_repl_keys {
 	KW_REPL_KEYS_NONE,    /* it changes no key */
 	KW_REPL_KEYS_UNKNOWN, /* nobody knows which of its database; some may have been told */
 	/* Nobody knows which, nor of which database: the server does not list the command, which
-	 * can be SWAPDB or MOVE under another name (rename-command); or it writes, and says no key.
+	 * can be SWAPDB or MOVE under another name (rename-command).
 	 */
 	KW_REPL_KEYS_ANYWHERE,
 };
