@@ -70,6 +70,7 @@ void kw_source_sweep_ended(void *arg)
 	kw_source_link_is_well(&source->link);
 	if (!kw_sweep_take_later(&source->sweep, &later))
 		return;
+	kw_source_settle(source);
 	reconcile(source, later.cause, later.databases.all ? NULL : &later.databases, later.why);
 	kw_databases_close(&later.databases);
 }

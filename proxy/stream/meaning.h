@@ -56,8 +56,8 @@ enum kw_repl_expiry {
 struct kw_repl_effect {
 	enum kw_repl_effect_kind kind;
 	enum kw_repl_expiry expiry; /* VALUE, PAYLOAD, EXPIRY; AS_BEFORE for all others */
-	/* KW_REPL_ANY_DATABASE: only of TOUCH (the key in every database), FLUSH, and those that
-	 * are of no database */
+	/* KW_REPL_ANY_DATABASE: only of TOUCH (the key in every database), FLUSH, DOUBT (of all),
+	 * and those that are of no database */
 	uint32_t database;
 	uint32_t to_database;
 	struct kw_slice key, to, bytes; /* key: of DOUBT the name of the command */

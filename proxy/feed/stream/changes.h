@@ -7,7 +7,7 @@
  *   TOUCH     the key is dirty, in all databases if its own is not known yet
  *   FLUSH     flushed.h finds out whether the database is empty, or which one is
  *   SWAP      a doubt of both databases
- *   DOUBT     a doubt of the database
+ *   DOUBT     a doubt of the database, or of all
  *   FUNCTIONS told as such: the libraries are read whole
  *
  * An expiry is asked for with the value if the effect may have set one. Otherwise the table knows
