@@ -140,10 +140,15 @@ struct kw_feed_handlers {
 	 */
 	void (*value)(void *arg, const struct kw_feed_value *value);
 	/*
+	 * These databases were emptied, after all that was told before: as if each of their keys
+	 * was told as gone. begin: as of a value. False: this cannot be used now.
+	 */
+	bool (*flushed)(void *arg, const struct kw_databases *databases, uint64_t begin);
+	/*
 	 * This database is empty as of the last answer on the data connection, which can be ahead
 	 * of what is told. False: the table has no room even to say so.
 	 */
-	bool (*flushed)(void *arg, uint32_t database);
+	bool (*empty)(void *arg, uint32_t database);
 	/* Changes in these databases might have been missed (NULL: in all). why: a sentence. */
 	void (*doubt)(void *arg, enum kw_doubt cause, const struct kw_databases *databases,
 		const char *why);

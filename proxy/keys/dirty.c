@@ -448,20 +448,20 @@ bool kw_dirty_owes(const struct kw_dirty *dirty, uint32_t database, struct kw_sl
 	return entry && !(entry->state == KW_DIRTY_FLYING && entry->overtaken && !entry->again);
 }
 
+static bool may_overtake(const struct kw_dirty_entry *entry)
+{
+	return entry->state == KW_DIRTY_WAITING || entry->state == KW_DIRTY_FLYING;
+}
+
 bool kw_dirty_may_overtake(const struct kw_dirty *dirty, uint32_t database, struct kw_slice key)
 {
 	const struct kw_dirty_entry *entry = find(dirty, database, key);
 
-	return !entry || entry->state == KW_DIRTY_WAITING || entry->state == KW_DIRTY_FLYING;
+	return !entry || may_overtake(entry);
 }
 
-void kw_dirty_overtake(struct kw_dirty *dirty, uint32_t database, struct kw_slice key)
+static void overtake(struct kw_dirty *dirty, struct kw_dirty_entry *entry)
 {
-	struct kw_dirty_entry *entry = find(dirty, database, key);
-
-	if (!entry)
-		return;
-	assert(entry->state == KW_DIRTY_WAITING || entry->state == KW_DIRTY_FLYING);
 	if (entry->state == KW_DIRTY_FLYING) {
 		entry->again = 0;
 		entry->again_flags = 0;
@@ -474,6 +474,37 @@ void kw_dirty_overtake(struct kw_dirty *dirty, uint32_t database, struct kw_slic
 	set_flags(dirty, entry, 0);
 	leave(dirty, entry);
 	kw_key_table_remove(&dirty->keys, &entry->key);
+}
+
+void kw_dirty_overtake(struct kw_dirty *dirty, uint32_t database, struct kw_slice key)
+{
+	struct kw_dirty_entry *entry = find(dirty, database, key);
+
+	if (!entry)
+		return;
+	assert(may_overtake(entry));
+	overtake(dirty, entry);
+}
+
+struct overtaking {
+	struct kw_dirty *dirty;
+	const struct kw_databases *databases;
+};
+
+static void overtake_one(void *arg, struct kw_key *key)
+{
+	const struct overtaking *overtaking = arg;
+	struct kw_dirty_entry *entry = (struct kw_dirty_entry *)key;
+
+	if (kw_databases_has(overtaking->databases, key->database) && may_overtake(entry))
+		overtake(overtaking->dirty, entry);
+}
+
+void kw_dirty_overtake_databases(struct kw_dirty *dirty, const struct kw_databases *databases)
+{
+	struct overtaking overtaking = {dirty, databases};
+
+	kw_key_table_each(&dirty->keys, overtake_one, &overtaking);
 }
 
 void kw_dirty_done_all(struct kw_dirty *dirty, struct kw_dirty_entry *const *entries, size_t count)

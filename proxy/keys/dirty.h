@@ -139,6 +139,9 @@ bool kw_dirty_may_overtake(const struct kw_dirty *dirty, uint32_t database, stru
  */
 void kw_dirty_overtake(struct kw_dirty *dirty, uint32_t database, struct kw_slice key);
 
+/* The same for each key of these databases that may be overtaken: all of them are gone. */
+void kw_dirty_overtake_databases(struct kw_dirty *dirty, const struct kw_databases *databases);
+
 /*
  * Is a change of it told that neither an answer nor a value has covered? A key in flight that was
  * overtaken since owes nothing.

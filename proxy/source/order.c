@@ -122,6 +122,23 @@ static enum kw_order_age older(enum kw_order_age one, enum kw_order_age other)
 	return one < other ? one : other;
 }
 
+/* The stream is here. False: no offset was told yet, or this is before the first one. */
+static bool advance(struct kw_order *order, uint64_t begin)
+{
+	if (order->state == KW_ORDER_OFF)
+		order->state = KW_ORDER_WANTED;
+	if (!is_told(order) || begin < order->first)
+		return false;
+	if (begin > order->passed)
+		order->passed = begin;
+	return true;
+}
+
+bool kw_order_has_passed(struct kw_order *order, uint64_t begin)
+{
+	return advance(order, begin) && begin >= order->until;
+}
+
 enum kw_order_age kw_order_age(
 	struct kw_order *order, uint32_t database, struct kw_slice key, struct kw_order_span span)
 {
@@ -129,12 +146,8 @@ enum kw_order_age kw_order_age(
 	enum kw_order_age emptied;
 	uint64_t hash;
 
-	if (order->state == KW_ORDER_OFF)
-		order->state = KW_ORDER_WANTED;
-	if (!is_told(order) || span.begin < order->first)
+	if (!advance(order, span.begin))
 		return KW_ORDER_UNSURE;
-	if (span.begin > order->passed)
-		order->passed = span.begin;
 	if (span.begin >= order->until)
 		return KW_ORDER_NEW;
 	emptied = age_in(order, &order->emptied, database, span);

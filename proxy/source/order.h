@@ -102,6 +102,9 @@ void kw_order_emptied(struct kw_order *order, uint32_t database);
 enum kw_order_age kw_order_age(
 	struct kw_order *order, uint32_t database, struct kw_slice key, struct kw_order_span span);
 
+/* Is all that was fetched so far new to what is told from this offset on? It never goes back. */
+bool kw_order_has_passed(struct kw_order *order, uint64_t begin);
+
 /* Should the offset be asked for now? */
 bool kw_order_is_due(const struct kw_order *order);
 void kw_order_asked(struct kw_order *order);

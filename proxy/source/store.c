@@ -272,20 +272,47 @@ void kw_store_settle(struct kw_store *store)
 	kw_values_apply(&store->values);
 }
 
-bool kw_store_empty(struct kw_store *store, uint32_t database)
+/* The table has no key of it afterwards. False: it has no room to say so. */
+static bool empty(struct kw_store *store, uint32_t database)
 {
-	if (store->fence && store->fence(store->source) == KW_FENCE_CLOSED)
-		return false;
-	kw_store_settle(store);
 	if (kw_table_flush(store->table, database) == KW_PUT_FULL)
 		return false;
-	kw_order_emptied(&store->values.order, database);
 	assert(kw_table_database_keys(store->table, database) == 0);
 	kw_databases_remove(&store->expiring, database);
 	kw_feed_emptied(store->feed, database);
 	kw_missing_remove_database(&store->too_large, database);
 	kw_missing_remove_database(&store->unreadable->keys, database);
 	return true;
+}
+
+bool kw_store_empty(struct kw_store *store, uint32_t database)
+{
+	if (store->fence && store->fence(store->source) == KW_FENCE_CLOSED)
+		return false;
+	kw_store_settle(store);
+	if (!empty(store, database))
+		return false;
+	kw_order_emptied(&store->values.order, database);
+	return true;
+}
+
+bool kw_store_flush(struct kw_store *store, const struct kw_databases *databases, uint64_t begin)
+{
+	struct kw_databases held = {0};
+	bool whole = true;
+
+	kw_store_held(store, &held); /* it settles */
+	if (!kw_order_has_passed(&store->values.order, begin)) {
+		kw_databases_close(&held);
+		return false;
+	}
+	for (uint32_t db = 0; kw_databases_next(&held, &db); db++)
+		if (kw_databases_has(databases, db))
+			whole &= empty(store, db);
+	if (whole)
+		kw_dirty_overtake_databases(store->dirty, databases);
+	kw_databases_close(&held);
+	return whole;
 }
 
 void kw_store_held(struct kw_store *store, struct kw_databases *databases)

@@ -74,6 +74,13 @@ void kw_store_put(struct kw_store *store, struct kw_table_change *changes, size_
 bool kw_store_empty(struct kw_store *store, uint32_t database);
 
 /*
+ * These were emptied at this offset of the stream. All that is told later is newer, and all that
+ * was told before needs no fetch any more. False: a fetch can be ahead of it, or the table has no
+ * room to say so.
+ */
+bool kw_store_flush(struct kw_store *store, const struct kw_databases *databases, uint64_t begin);
+
+/*
  * So many barriers have passed, and nothing that silent commands did is still to be told:
  * differences that audits found and nothing told are counted.
  */

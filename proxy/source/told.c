@@ -241,7 +241,18 @@ static void feed_value(void *arg, const struct kw_feed_value *value)
 	kw_turn_want(&source->turn);
 }
 
-static bool feed_flushed(void *arg, uint32_t database)
+static bool feed_flushed(void *arg, const struct kw_databases *databases, uint64_t begin)
+{
+	struct kw_source *source = arg;
+
+	if (!takes_values(source) || !kw_store_flush(&source->store, databases, begin))
+		return false;
+	kw_found_forget(&source->store.found);
+	kw_turn_want(&source->turn);
+	return true;
+}
+
+static bool feed_empty(void *arg, uint32_t database)
 {
 	struct kw_source *source = arg;
 
@@ -412,7 +423,7 @@ static bool feed_asks_may_write(void *arg)
 struct kw_feed_handlers kw_source_hears_feed(struct kw_source *source)
 {
 	return (struct kw_feed_handlers){feed_ready, feed_dirty, feed_value, feed_flushed,
-		kw_source_doubt, feed_passed, feed_examined, feed_ordered, feed_lost, feed_stopped,
+		feed_empty, kw_source_doubt, feed_passed, feed_examined, feed_ordered, feed_lost, feed_stopped,
 		feed_wants_turn, feed_asks_held, feed_asks_explained, feed_asks_mends,
 		feed_explains, feed_asks_lacked, feed_asks_may_write, feed_functions, source};
 }

@@ -257,7 +257,7 @@ static void take_listing(struct kw_flush_check *flush, struct kw_slice keyspace)
 	flush->explained = are_explained(flush, empty);
 	for (uint32_t db = 0; kw_databases_next(&held, &db); db++)
 		if (kw_databases_has(&listed, db) || !flush->explained ||
-			!handlers->flushed(handlers->arg, db))
+			!handlers->empty(handlers->arg, db))
 			kw_databases_add(&flush->doubted, db);
 	kw_databases_close(&listed);
 	kw_databases_close(&held);

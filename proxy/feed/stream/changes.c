@@ -152,8 +152,10 @@ static void tell_flush(struct kw_changes *changes, const struct kw_repl_effect *
 	if (all || !kw_databases_add(&databases, effect->database))
 		kw_databases_add_all(&databases);
 	changes->handlers->explain(changes->handlers->arg, &databases);
+	if (kw_flushed_under_way(&changes->flushed) ||
+		!changes->handlers->flushed(changes->handlers->arg, &databases, changes->begin))
+		kw_flushed_add(&changes->flushed, all ? NULL : &effect->database);
 	kw_databases_close(&databases);
-	kw_flushed_add(&changes->flushed, all ? NULL : &effect->database);
 }
 
 static void tell_swap(struct kw_changes *changes, const struct kw_repl_effect *effect)

@@ -5,7 +5,7 @@
  *   COPY      a value of the key that it was copied to
  *   MOVE      the same, and then the key is gone
  *   TOUCH     the key is dirty, in all databases if its own is not known yet
- *   FLUSH     flushed.h finds out whether the database is empty, or which one is
+ *   FLUSH     the end of each key; if that cannot be used, flushed.h asks which are empty
  *   SWAP      a doubt of both databases
  *   DOUBT     a doubt of the database, or of all
  *   FUNCTIONS told as such: the libraries are read whole

@@ -60,7 +60,7 @@ static void look_at_database(
 
 	if (!sure && listed)
 		kw_databases_add(&finding->suspicious, database);
-	else if (listed || !handlers->flushed(handlers->arg, database))
+	else if (listed || !handlers->empty(handlers->arg, database))
 		kw_databases_add(&finding->doubted, database);
 	if (!sure && !listed)
 		kw_databases_add(&finding->emptied, database);

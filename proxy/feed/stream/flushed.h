@@ -1,5 +1,6 @@
 /*
- * Flushes that the replication stream told: which of these databases are empty still?
+ * Flushes that the replication stream told, and that cannot be used as they are: which of these
+ * databases are empty still?
  *
  *   ┌──────┐ FLUSHALL, FLUSHDB ┌────────┐ INFO keyspace
  *   │ IDLE │──────────────────▶│ ASKING │──────────────▶ IDLE, or ASKING for those that came since

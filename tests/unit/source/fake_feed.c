@@ -150,7 +150,18 @@ void fake_feed_dirty(const struct kw_dirty_key *keys, size_t count)
 
 bool fake_feed_flushed(uint32_t database)
 {
-	return fake_feed.handlers.flushed(fake_feed.handlers.arg, database);
+	struct kw_databases one = {0};
+	bool used;
+
+	kw_databases_add(&one, database);
+	used = fake_feed.handlers.flushed(fake_feed.handlers.arg, &one, fake_feed.offset++);
+	kw_databases_close(&one);
+	return used;
+}
+
+bool fake_feed_empty(uint32_t database)
+{
+	return fake_feed.handlers.empty(fake_feed.handlers.arg, database);
 }
 
 void fake_feed_doubt(enum kw_doubt cause, int database)

@@ -54,7 +54,9 @@ void fake_feed_value(const struct kw_feed_value *value);
 /* The server did nothing that is not told, or (at) its offset is this. */
 void fake_feed_ordered(void);
 void fake_feed_ordered_at(uint64_t offset);
+/* Each value before it was told one further; it is told there. */
 bool fake_feed_flushed(uint32_t database);
+bool fake_feed_empty(uint32_t database);
 /* database < 0: all. */
 void fake_feed_doubt(enum kw_doubt cause, int database);
 void fake_feed_passed(void);

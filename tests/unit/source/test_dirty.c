@@ -717,6 +717,36 @@ static void delayed_and_parked_keys_are_not_overtaken(void **state)
 	assert_true(owes("b"));
 }
 
+static void a_database_is_overtaken_as_a_whole(void **state)
+{
+	struct kw_databases databases = {0};
+	struct kw_dirty_entry *entry;
+
+	add("flies", 0);
+	add("waits too long", 0);
+	entry = take("flies");
+	kw_dirty_delay(dirty, take("waits too long"), 5000);
+	add("flies", 0);
+	for (int i = 0; i < 1000; i++) {
+		char name[8];
+
+		snprintf(name, sizeof name, "%d", i);
+		add(name, i % 2 ? KW_DIRTY_SCAN : 0);
+	}
+	kw_dirty_add(dirty, 4, kw_slice_text("elsewhere"), 0);
+	kw_databases_add(&databases, 3);
+	kw_dirty_overtake_databases(dirty, &databases);
+	kw_databases_close(&databases);
+	assert_int_equal(kw_dirty_total(dirty), 3);
+	assert_int_equal(kw_dirty_scanned(dirty), 0);
+	assert_true(entry->overtaken);
+	assert_false(owes("flies"));
+	assert_true(owes("waits too long"));
+	assert_true(kw_dirty_owes(dirty, 4, kw_slice_text("elsewhere")));
+	kw_dirty_done(dirty, entry);
+	assert_int_equal(kw_dirty_total(dirty), 2);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make, drop)
@@ -751,6 +781,7 @@ int main(void)
 		TEST(an_overtaken_flight_that_is_lost_counts_again),
 		TEST(a_key_owes_until_it_is_answered_or_overtaken),
 		TEST(delayed_and_parked_keys_are_not_overtaken),
+		TEST(a_database_is_overtaken_as_a_whole),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

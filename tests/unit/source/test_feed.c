@@ -98,7 +98,7 @@ static void a_flush_empties_its_database_alone(void **state)
 	begin();
 	test_ask(&test, "SELECT 1");
 	test_ask(&test, "FLUSHDB");
-	assert_true(fake_feed_flushed(1));
+	assert_true(fake_feed_empty(1));
 	test_settle(&test);
 	test_assert_same(&test);
 	assert_int_equal(fake_feed.emptied, 1);

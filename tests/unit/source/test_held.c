@@ -304,8 +304,8 @@ static void a_flush_that_is_told_releases_it(void **state)
 	begin(0.2);
 	lose("FLUSHALL", KW_DOUBT_CONNECTION);
 	until_held();
-	assert_true(fake_feed_flushed(0));
-	assert_true(fake_feed_flushed(1));
+	assert_true(fake_feed_empty(0));
+	assert_true(fake_feed_empty(1));
 	test_settle(&test);
 	test_assert_same(&test);
 	end();

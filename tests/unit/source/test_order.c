@@ -113,6 +113,20 @@ static void a_fetch_is_unsure_until_the_next_offset_is_told(void **state)
 	assert_false(kw_order_is_due(&order));
 }
 
+static void the_stream_has_passed_what_was_fetched_from_the_next_offset_on(void **state)
+{
+	assert_false(kw_order_has_passed(&order, 99)); /* before the first offset */
+	assert_true(kw_order_has_passed(&order, 100));
+	fetched("a");
+	assert_false(kw_order_has_passed(&order, 5000));
+	offset_is(7000);
+	assert_false(kw_order_has_passed(&order, 6999));
+	assert_true(kw_order_has_passed(&order, 7000));
+	kw_order_reset(&order);
+	assert_false(kw_order_has_passed(&order, 8000));
+	assert_true(kw_order_is_due(&order));
+}
+
 static void the_last_fetch_of_a_key_counts(void **state)
 {
 	fetched("a");
@@ -336,6 +350,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(other_keys_are_new, make_even, end),
 		cmocka_unit_test_setup_teardown(
 			a_fetch_is_unsure_until_the_next_offset_is_told, make_even, end),
+		cmocka_unit_test_setup_teardown(the_stream_has_passed_what_was_fetched_from_the_next_offset_on, make_even, end),
 		cmocka_unit_test_setup_teardown(the_last_fetch_of_a_key_counts, make_even, end),
 		cmocka_unit_test_setup_teardown(
 			a_change_whose_end_is_not_known_is_not_old, make_even, end),

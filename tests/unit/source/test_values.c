@@ -193,7 +193,7 @@ static void a_change_from_before_its_database_was_emptied_is_passed_over(void **
 	begin();
 	now = fake_feed.offset;
 	fetch_at("key:1", now + 100);
-	assert_true(fake_feed_flushed(0));
+	assert_true(fake_feed_empty(0));
 	no_fetch_from_here();
 	tell_string("key:1");
 	tell_string("key:2"); /* it was never fetched */
@@ -432,6 +432,70 @@ static void while_databases_are_listed_each_key_is_fetched(void **state)
 	end();
 }
 
+static void a_flush_is_the_end_of_each_key(void **state)
+{
+	begin();
+	no_fetch_from_here();
+	tell_string("key:1");
+	assert_true(fake_feed_flushed(0));
+	tell_string("key:2");
+	append("key:3", "alone");
+	assert_null(text_of("key:1"));
+	assert_string_equal(text_of("key:2"), TOLD);
+	assert_string_equal(text_of("key:3"), "alone");
+	assert_int_equal(kw_table_database_keys(test.table, 0), 2);
+	assert_no_fetch();
+	end();
+}
+
+static void a_flush_ends_the_fetches_of_its_keys(void **state)
+{
+	begin();
+	test_ask(&test, "CLIENT PAUSE 300 ALL"); /* the answer waits in the server */
+	tell_dirty("key:1");
+	test_run_ms(&test, 20);
+	tell_dirty("key:2");
+	assert_true(fake_feed_flushed(0));
+	test_until(&test, is_at_rest, "the answer");
+	assert_int_equal(kw_table_database_keys(test.table, 0), 0);
+	end();
+}
+
+static void a_flush_of_another_database_ends_nothing(void **state)
+{
+	begin();
+	test_ask(&test, "SET key:1 last");
+	tell_dirty("key:1");
+	assert_true(fake_feed_flushed(1));
+	test_until(&test, is_at_rest, "its fetch");
+	assert_string_equal(text_of("key:1"), "last");
+	assert_int_equal(kw_table_database_keys(test.table, 0), KEYS);
+	end();
+}
+
+/* FLUSHDB │ SET key:1 │ the fetch of key:1: it is there, and was not flushed. */
+static void a_flush_from_before_a_fetch_is_not_used(void **state)
+{
+	begin();
+	fetch_at("key:1", fake_feed.offset + 100);
+	assert_false(fake_feed_flushed(0));
+	assert_int_equal(kw_table_database_keys(test.table, 0), KEYS);
+	fake_feed.offset += 500;
+	assert_true(fake_feed_flushed(0));
+	assert_int_equal(kw_table_database_keys(test.table, 0), 0);
+	end();
+}
+
+static void while_databases_are_listed_no_flush_is_used(void **state)
+{
+	begin();
+	fake_feed_doubt(KW_DOUBT_FLUSH, 0);
+	assert_false(fake_feed_flushed(0));
+	test_settle(&test);
+	assert_int_equal(kw_table_database_keys(test.table, 0), KEYS);
+	end();
+}
+
 static void a_payload_is_used_if_it_is_whole(void **state)
 {
 	struct kw_slice payload;
@@ -496,6 +560,11 @@ int main(void)
 		cmocka_unit_test(an_expiry_of_another_key_is_fetched_with_its_value),
 		cmocka_unit_test(an_expiry_in_doubt_is_fetched_with_its_value),
 		cmocka_unit_test(while_databases_are_listed_each_key_is_fetched),
+		cmocka_unit_test(a_flush_is_the_end_of_each_key),
+		cmocka_unit_test(a_flush_ends_the_fetches_of_its_keys),
+		cmocka_unit_test(a_flush_of_another_database_ends_nothing),
+		cmocka_unit_test(a_flush_from_before_a_fetch_is_not_used),
+		cmocka_unit_test(while_databases_are_listed_no_flush_is_used),
 		cmocka_unit_test(a_payload_is_used_if_it_is_whole),
 		cmocka_unit_test(a_new_connection_begins_with_every_key_guarded),
 	};
