@@ -83,6 +83,27 @@ def test_whole_values_are_not_fetched(bed, any_server):
     assert status["fetches"] == before["fetches"], (before, status)
 
 
+def test_a_flush_beside_writers_costs_no_scan(bed, any_server):
+    """Its database has keys again at once. Replicas lose the old ones, and have the new ones."""
+    pair = bed.pair(any_server, any_server, fill=lambda primary: data.fill_plain(primary, 1000),
+                    proxy={**STREAM, "source__audit_keys_per_second": 0})
+    with pair.primary.client() as client:
+        client.set("key:0", "the first value makes the proxy order both connections")
+        pair.settle()
+        for turn, flush in enumerate(("FLUSHDB", "FLUSHALL", "FLUSHDB") * 3):
+            with client.pipeline(transaction=turn % 2) as pipe:
+                for i in range(500):
+                    pipe.set(f"before:{i}", turn)
+                pipe.execute_command(flush)
+                for i in range(50):
+                    pipe.set(f"after:{turn}:{i}", turn)
+                pipe.execute()
+            pair.settle()
+            assert pair.replica.command("DBSIZE") == 50
+    pair.wait_equal()
+    assert pair.proxy.status()["reconciles"] == 0, pair.proxy.status()
+
+
 def test_what_was_missed_in_the_backlog_costs_no_scan(bed, any_server):
     """The stream is cut while keys change, again and again."""
     pair = bed.pair(any_server, any_server, fill=lambda primary: data.fill(primary, (0, 10)), proxy=STREAM)
