@@ -376,18 +376,22 @@ static uint64_t hash_seed(const struct kw_source *source)
 	return seed;
 }
 
-static uint64_t primary_ms(void *arg)
+static uint64_t primary_ms(const struct kw_source *source)
 {
-	const struct kw_source *source = arg;
 	struct kw_feed_stats feed;
 
 	kw_feed_stats(source->feed, &feed);
 	return (uint64_t)((int64_t)kw_wall_us() + feed.clock_skew_us) / 1000;
 }
 
-static uint64_t audit_ms(const struct kw_source *source)
+static uint64_t sweep_asks_ms(void *arg)
 {
-	return source->sweep.kind == KW_SWEEP_AUDIT ? primary_ms((void *)(uintptr_t)source) : 0;
+	return primary_ms(arg);
+}
+
+static bool audits(const struct kw_source *source)
+{
+	return source->sweep.kind == KW_SWEEP_AUDIT;
 }
 
 static void init_reading(struct kw_source *source, uv_loop_t *loop, uint64_t seed)
@@ -404,7 +408,8 @@ static void init_reading(struct kw_source *source, uv_loop_t *loop, uint64_t see
 	kw_unreadable_init(&source->unreadable, options->unreadable_pause_ms, seed);
 	kw_store_init(&source->store, source->table, source->dirty, &source->unreadable, seed);
 	source->store.fence = kw_source_fence_now;
-	source->store.audit_ms = audit_ms;
+	source->store.primary_ms = primary_ms;
+	source->store.audits = audits;
 	source->store.found.watch_us = (uint64_t)options->watch_interval_ms * 1000;
 	source->store.source = source;
 	fetch = kw_store_handlers(&source->store);
@@ -429,7 +434,7 @@ static void init_parts(struct kw_source *source, uv_loop_t *loop)
 					      .window = source->options.window,
 					      .ended = kw_source_sweep_ended,
 					      .may_read = may_read,
-					      .primary_ms = primary_ms,
+					      .primary_ms = sweep_asks_ms,
 					      .arg = source,
 				      });
 	make_feed(source, loop, seed);

@@ -185,7 +185,7 @@ static void put_others(struct kw_store *store, struct kw_table_change *changes,
 static void fetched(void *arg, struct kw_table_change *changes, const uint8_t *flags, size_t count)
 {
 	struct kw_store *store = arg;
-	uint64_t audit_ms = store->audit_ms ? store->audit_ms(store->source) : 0;
+	uint64_t audit_ms = store->audits(store->source) ? store->primary_ms(store->source) : 0;
 	enum answer answers[KW_FETCH_BATCH];
 
 	assert(count <= KW_FETCH_BATCH);

@@ -38,9 +38,9 @@ struct kw_store {
 	struct kw_databases expiring;  /* … and keys with an expiry */
 	/* Closed, as of now: no database is emptied. */
 	enum kw_fence (*fence)(const struct kw_source *source);
-	/* The primary's clock, while an audit is under way; 0: none is. */
-	uint64_t (*audit_ms)(const struct kw_source *source);
-	const struct kw_source *source; /* given to both */
+	uint64_t (*primary_ms)(const struct kw_source *source); /* its clock */
+	bool (*audits)(const struct kw_source *source);         /* is an audit under way? */
+	const struct kw_source *source;                         /* given to these */
 	struct kw_found found;          /* by audits */
 	uint64_t barriers;              /* that were asked for, as the source tells them */
 	uint64_t unpark_us;             /* when waiting keys are looked at again */

@@ -148,10 +148,10 @@ static struct kw_order_span told_at(const struct kw_feed_value *value)
  * Is its time over, or nearly? A server removes such a key before a command changes it, and its
  * stream has that. But DEBUG RELOAD leaves it out and tells nobody. So nothing follows from it.
  */
-static bool may_be_over(const struct kw_latest_value *value)
+static bool may_be_over(const struct kw_store *store, const struct kw_latest_value *value)
 {
 	return value->expires_ms > 0 &&
-	       value->expires_ms < kw_wall_us() / 1000 + KW_VALUES_CLOCKS_DIFFER_MS;
+	       value->expires_ms < store->primary_ms(store->source) + KW_VALUES_CLOCKS_DIFFER_MS;
 }
 
 /* What the key has or lacks by what was told or fetched last. */
@@ -186,7 +186,7 @@ static struct known look_up(struct kw_values *values, uint32_t database, struct 
 {
 	struct known known = look_up_last(values, database, name, now, exact);
 
-	if (known.knowledge == HAS && may_be_over(&known.value))
+	if (known.knowledge == HAS && may_be_over(values->store, &known.value))
 		known.knowledge = UNKNOWN;
 	return known;
 }

@@ -52,8 +52,8 @@
 #define KW_VALUES_COPIED 8 /* a payload that is only copied costs so many times less */
 
 /*
- * The server's clock may be ahead by so much: mostly it is on the same host. With more than that,
- * counters that last for a second would all be fetched.
+ * The server's clock may be ahead of what the last look said of it by so much. With more, counters
+ * that last for a second would all be fetched.
  */
 #define KW_VALUES_CLOCKS_DIFFER_MS 100
 

@@ -106,7 +106,8 @@ static uint32_t databases(const struct kw_feed *feed)
 
 static void stats(const struct kw_feed *feed, struct kw_feed_stats *stats)
 {
-	*stats = (struct kw_feed_stats){.silent_due = fake_feed.silent_due};
+	*stats = (struct kw_feed_stats){
+		.silent_due = fake_feed.silent_due, .clock_skew_us = fake_feed.skew_us};
 }
 
 static size_t permissions(const struct kw_feed *feed, const struct kw_wanted **first)

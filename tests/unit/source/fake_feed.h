@@ -38,6 +38,7 @@ struct fake_feed {
 	uint64_t offset;     /* of the stream: each value is told one further */
 	uint64_t silent_us;  /* what it tells: silent since then; 0: it is not */
 	uint64_t silent_due; /* … and so much of silent commands is still to be told */
+	int64_t skew_us;     /* … and the server's clock less ours */
 };
 
 extern struct fake_feed fake_feed;

@@ -248,6 +248,24 @@ static void keys_in_doubt_are_fetched(void **state)
 }
 
 /* The value was told after the question, so the answer is not used: the table is exact. */
+/* The server may have left it out without a word. Its clock counts, and not ours. */
+static void nothing_follows_from_a_value_whose_time_is_over(void **state)
+{
+	uint64_t in_a_minute = kw_wall_us() / 1000 + 60000;
+
+	begin();
+	tell(KW_FEED_STRING, "key:1", "one", in_a_minute);
+	append("key:1", "more");
+	assert_string_equal(text_of("key:1"), "onemore");
+	fake_feed.skew_us = 59000000;
+	append("key:1", "yet");
+	assert_string_equal(text_of("key:1"), "onemoreyet");
+	fake_feed.skew_us = 60000000;
+	append("key:1", "late");
+	await_fetch();
+	end();
+}
+
 static void a_key_in_flight_that_was_overtaken_is_exact(void **state)
 {
 	begin();
@@ -389,6 +407,7 @@ int main(void)
 		cmocka_unit_test(guarded_keys_are_fetched),
 		cmocka_unit_test(dirty_keys_are_fetched),
 		cmocka_unit_test(keys_in_doubt_are_fetched),
+		cmocka_unit_test(nothing_follows_from_a_value_whose_time_is_over),
 		cmocka_unit_test(a_key_in_flight_that_was_overtaken_is_exact),
 		cmocka_unit_test(a_guarded_key_is_fetched_although_its_value_was_told),
 		cmocka_unit_test(what_a_server_refuses_is_fetched),
