@@ -145,6 +145,11 @@ struct kw_feed_handlers {
 	 */
 	bool (*flushed)(void *arg, const struct kw_databases *databases, uint64_t begin);
 	/*
+	 * These two databases changed places, after all that was told before. Both are followed.
+	 * begin and False: as of flushed.
+	 */
+	bool (*swapped)(void *arg, const uint32_t databases[2], uint64_t begin);
+	/*
 	 * This database is empty as of the last answer on the data connection, which can be ahead
 	 * of what is told. False: the table has no room even to say so.
 	 */

@@ -441,11 +441,37 @@ static struct kw_dirty_entry *find(
 		&dirty->keys, kw_key_table_hash(&dirty->keys, database, key), database, key);
 }
 
+static bool owes(const struct kw_dirty_entry *entry)
+{
+	return !(entry->state == KW_DIRTY_FLYING && entry->overtaken && !entry->again);
+}
+
 bool kw_dirty_owes(const struct kw_dirty *dirty, uint32_t database, struct kw_slice key)
 {
 	const struct kw_dirty_entry *entry = find(dirty, database, key);
 
-	return entry && !(entry->state == KW_DIRTY_FLYING && entry->overtaken && !entry->again);
+	return entry && owes(entry);
+}
+
+struct owing {
+	const struct kw_databases *databases;
+	bool any;
+};
+
+static void look_at_one(void *arg, struct kw_key *key)
+{
+	struct owing *owing = arg;
+
+	owing->any |= kw_databases_has(owing->databases, key->database) &&
+		      owes((const struct kw_dirty_entry *)key);
+}
+
+bool kw_dirty_owes_any(struct kw_dirty *dirty, const struct kw_databases *databases)
+{
+	struct owing owing = {databases, false};
+
+	kw_key_table_each(&dirty->keys, look_at_one, &owing);
+	return owing.any;
 }
 
 static bool may_overtake(const struct kw_dirty_entry *entry)

@@ -147,6 +147,8 @@ void kw_dirty_overtake_databases(struct kw_dirty *dirty, const struct kw_databas
  * overtaken since owes nothing.
  */
 bool kw_dirty_owes(const struct kw_dirty *dirty, uint32_t database, struct kw_slice key);
+/* … of any key of these databases? A walk over the set. */
+bool kw_dirty_owes_any(struct kw_dirty *dirty, const struct kw_databases *databases);
 
 /* When the first delayed key is due; UINT64_MAX when there is none. */
 uint64_t kw_dirty_due_us(const struct kw_dirty *dirty);

@@ -39,6 +39,26 @@ void kw_missing_remove_database(struct kw_key_table *set, uint32_t database)
 	kw_key_table_each(set, remove_one, &(struct removing){set, database});
 }
 
+struct looking {
+	const struct kw_databases *databases;
+	bool found;
+};
+
+static void look_at_one(void *arg, struct kw_key *key)
+{
+	struct looking *looking = arg;
+
+	looking->found |= kw_databases_has(looking->databases, key->database);
+}
+
+bool kw_missing_any(struct kw_key_table *set, const struct kw_databases *databases)
+{
+	struct looking looking = {databases, false};
+
+	kw_key_table_each(set, look_at_one, &looking);
+	return looking.found;
+}
+
 struct sweeping {
 	const struct kw_key_table *set;
 	const struct kw_databases *databases;

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "redis/server.h"
+#include "source/swap.h"
 
 #include <assert.h>
 
@@ -252,6 +253,20 @@ static bool feed_flushed(void *arg, const struct kw_databases *databases, uint64
 	return true;
 }
 
+static bool feed_swapped(void *arg, const uint32_t databases[2], uint64_t begin)
+{
+	struct kw_source *source = arg;
+
+	if (!takes_values(source) || exactness(source) == KW_VALUES_INEXACT ||
+		!kw_swap(&source->store, &source->scope, databases, begin))
+		return false;
+	kw_found_forget(&source->store.found);
+	for (int i = 0; i < 2; i++)
+		kw_sweep_expiry_set(&source->sweep, databases[i]);
+	kw_turn_want(&source->turn);
+	return true;
+}
+
 static bool feed_empty(void *arg, uint32_t database)
 {
 	struct kw_source *source = arg;
@@ -423,7 +438,8 @@ static bool feed_asks_may_write(void *arg)
 struct kw_feed_handlers kw_source_hears_feed(struct kw_source *source)
 {
 	return (struct kw_feed_handlers){feed_ready, feed_dirty, feed_value, feed_flushed,
-		feed_empty, kw_source_doubt, feed_passed, feed_examined, feed_ordered, feed_lost, feed_stopped,
-		feed_wants_turn, feed_asks_held, feed_asks_explained, feed_asks_mends,
-		feed_explains, feed_asks_lacked, feed_asks_may_write, feed_functions, source};
+		feed_swapped, feed_empty, kw_source_doubt, feed_passed, feed_examined, feed_ordered,
+		feed_lost, feed_stopped, feed_wants_turn, feed_asks_held, feed_asks_explained,
+		feed_asks_mends, feed_explains, feed_asks_lacked, feed_asks_may_write,
+		feed_functions, source};
 }

@@ -294,6 +294,24 @@ bool kw_table_get(const struct kw_table *table, uint32_t database, struct kw_sli
 	return true;
 }
 
+bool kw_table_each(const struct kw_table *table, uint32_t database, kw_table_each_fn fn, void *arg)
+{
+	struct kw_index_slot *slot;
+
+	if (kw_table_database_keys(table, database) == 0)
+		return true;
+	for (uint64_t at = 0; (slot = kw_index_walk(&table->index, &at)); at++) {
+		const struct kw_record *record = kw_record_at(table, kw_place_offset(slot->place));
+
+		if (kw_record_database(record) == database &&
+			kw_record_kind(record) == KW_RECORD_PUT &&
+			!fn(arg, kw_record_key(record), kw_record_value(record),
+				kw_record_expires(record)))
+			return false;
+	}
+	return true;
+}
+
 uint64_t kw_table_database_keys(const struct kw_table *table, uint32_t database)
 {
 	return database < table->database_capacity ? table->database_keys[database] : 0;

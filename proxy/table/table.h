@@ -133,6 +133,14 @@ enum kw_put_result kw_table_flush(struct kw_table *table, uint32_t database);
 bool kw_table_get(const struct kw_table *table, uint32_t database, struct kw_slice key,
 	struct kw_slice *value, uint64_t *expires_ms);
 
+/*
+ * Call fn for each live key of the database, until it returns false: then so does this. Slices
+ * point into the table, and fn must not write to it. A walk over the index of all databases.
+ */
+typedef bool (*kw_table_each_fn)(
+	void *arg, struct kw_slice key, struct kw_slice value, uint64_t expires_ms);
+bool kw_table_each(const struct kw_table *table, uint32_t database, kw_table_each_fn fn, void *arg);
+
 /* Live keys of a database. */
 uint64_t kw_table_database_keys(const struct kw_table *table, uint32_t database);
 

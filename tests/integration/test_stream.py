@@ -104,6 +104,25 @@ def test_a_flush_beside_writers_costs_no_scan(bed, any_server):
     assert pair.proxy.status()["reconciles"] == 0, pair.proxy.status()
 
 
+def test_databases_that_are_swapped_cost_no_scan(bed, any_server):
+    """All types, also in one transaction with writes. The count of SWAPDB in INFO adds no doubt later."""
+    pair = bed.pair(any_server, any_server, fill=lambda primary: data.fill(primary, (0, 10)),
+                    proxy={**STREAM, "source__audit_keys_per_second": 0, "source__watch_interval_ms": 200})
+    with pair.primary.client() as client:
+        client.set("first", "the first value makes the proxy order both connections")
+        pair.settle()
+        for turn, other in enumerate((10, 3, 10, 15)):
+            with client.pipeline(transaction=turn % 2) as pipe:
+                pipe.execute_command("SWAPDB", 0, other)
+                pipe.set("turn", turn).set(f"only:{turn}", turn)
+                pipe.execute()
+            pair.settle()
+            assert pair.replica.command("GET", "turn") == str(turn).encode()
+    pair.wait_equal()
+    time.sleep(1)
+    assert pair.proxy.status()["reconciles"] == 0, pair.proxy.status()
+
+
 def test_what_was_missed_in_the_backlog_costs_no_scan(bed, any_server):
     """The stream is cut while keys change, again and again."""
     pair = bed.pair(any_server, any_server, fill=lambda primary: data.fill(primary, (0, 10)), proxy=STREAM)

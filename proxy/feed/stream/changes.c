@@ -158,9 +158,25 @@ static void tell_flush(struct kw_changes *changes, const struct kw_repl_effect *
 	kw_databases_close(&databases);
 }
 
+/* It is in the table now. */
+static bool swap(struct kw_changes *changes, const struct kw_repl_effect *effect)
+{
+	const uint32_t databases[] = {effect->database, effect->to_database};
+
+	if (!is_followed(changes, databases[0]) || !is_followed(changes, databases[1]) ||
+		kw_flushed_under_way(&changes->flushed))
+		return false;
+	kw_feed_batch_tell(&changes->batch);
+	return changes->handlers->swapped(changes->handlers->arg, databases, changes->begin);
+}
+
 static void tell_swap(struct kw_changes *changes, const struct kw_repl_effect *effect)
 {
 	struct kw_databases both = {0};
+
+	changes->count++;
+	if (effect->database == effect->to_database || swap(changes, effect))
+		return;
 
 	if (is_followed(changes, effect->database))
 		kw_databases_add(&both, effect->database);

@@ -6,7 +6,7 @@
  *   MOVE      the same, and then the key is gone
  *   TOUCH     the key is dirty, in all databases if its own is not known yet
  *   FLUSH     the end of each key; if that cannot be used, flushed.h asks which are empty
- *   SWAP      a doubt of both databases
+ *   SWAP      both databases change places; if that cannot be used, both are in doubt
  *   DOUBT     a doubt of the database, or of all
  *   FUNCTIONS told as such: the libraries are read whole
  *

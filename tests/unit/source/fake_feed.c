@@ -160,6 +160,13 @@ bool fake_feed_flushed(uint32_t database)
 	return used;
 }
 
+bool fake_feed_swapped(uint32_t one, uint32_t other)
+{
+	const uint32_t databases[] = {one, other};
+
+	return fake_feed.handlers.swapped(fake_feed.handlers.arg, databases, fake_feed.offset++);
+}
+
 bool fake_feed_empty(uint32_t database)
 {
 	return fake_feed.handlers.empty(fake_feed.handlers.arg, database);

@@ -57,6 +57,7 @@ void fake_feed_ordered(void);
 void fake_feed_ordered_at(uint64_t offset);
 /* Each value before it was told one further; it is told there. */
 bool fake_feed_flushed(uint32_t database);
+bool fake_feed_swapped(uint32_t one, uint32_t other);
 bool fake_feed_empty(uint32_t database);
 /* database < 0: all. */
 void fake_feed_doubt(enum kw_doubt cause, int database);

@@ -717,6 +717,29 @@ static void delayed_and_parked_keys_are_not_overtaken(void **state)
 	assert_true(owes("b"));
 }
 
+static bool owes_any(uint32_t database)
+{
+	struct kw_databases databases = {0};
+	bool any;
+
+	kw_databases_add(&databases, database);
+	any = kw_dirty_owes_any(dirty, &databases);
+	kw_databases_close(&databases);
+	return any;
+}
+
+static void a_flight_that_was_overtaken_owes_nothing_to_its_database(void **state)
+{
+	add("a", 0);
+	take("a");
+	assert_true(owes_any(3));
+	overtake("a");
+	assert_int_equal(kw_dirty_total(dirty), 1);
+	assert_false(owes_any(3));
+	add("a", 0);
+	assert_true(owes_any(3));
+}
+
 static void a_database_is_overtaken_as_a_whole(void **state)
 {
 	struct kw_databases databases = {0};
@@ -743,6 +766,9 @@ static void a_database_is_overtaken_as_a_whole(void **state)
 	assert_false(owes("flies"));
 	assert_true(owes("waits too long"));
 	assert_true(kw_dirty_owes(dirty, 4, kw_slice_text("elsewhere")));
+	assert_true(owes_any(3));
+	assert_true(owes_any(4));
+	assert_false(owes_any(5));
 	kw_dirty_done(dirty, entry);
 	assert_int_equal(kw_dirty_total(dirty), 2);
 }
@@ -781,6 +807,7 @@ int main(void)
 		TEST(an_overtaken_flight_that_is_lost_counts_again),
 		TEST(a_key_owes_until_it_is_answered_or_overtaken),
 		TEST(delayed_and_parked_keys_are_not_overtaken),
+		TEST(a_flight_that_was_overtaken_owes_nothing_to_its_database),
 		TEST(a_database_is_overtaken_as_a_whole),
 	};
 

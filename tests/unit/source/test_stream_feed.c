@@ -2,6 +2,7 @@
 #include "fixture.h"
 
 #include "source/latest.h"
+#include "source/swap.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -290,14 +291,51 @@ static bool is_swapped(struct test *test)
 	return test_stats(test).reconciles_swapdb > 0;
 }
 
-static void swapped_databases_are_read_again(void **state)
+static bool is_in_its_new_place(struct test *test)
+{
+	bool there = test_has(test, 0, "nine");
+
+	if (there == test_has(test, 9, "nine") || there != test_has(test, 9, "a") ||
+		there != test_has(test, 9, "after"))
+		fail_msg("a part of a transaction with SWAPDB came alone");
+	return there;
+}
+
+static void swapped_databases_are_swapped_in_the_table(void **state)
 {
 	struct test test;
 
 	follow(&test, AT_ONCE);
-	test_ask(&test, "MSET a 1 b 2");
+	test_ask(&test, "MSET a 1 b 2 both 3");
+	test_ask(&test, "HSET hash f v");
+	test_ask(&test, "SELECT 9");
+	test_ask(&test, "SET nine 9 PXAT 4102444800123");
+	test_ask(&test, "SET both 10");
+	test_settle(&test);
+	test_post(&test, "MULTI");
+	test_post(&test, "SWAPDB 0 9");
+	test_post(&test, "SET after 1");
+	test_ask(&test, "EXEC");
+	test_until(&test, is_in_its_new_place, "the transaction");
+	test_settle(&test);
+	test_ask(&test, "SWAPDB 3 3");
+	test_ask(&test, "SWAPDB 3 9"); /* database 3 has no key */
+	test_settle(&test);
+	assert_true(test_has(&test, 3, "hash"));
+	assert_int_equal(kw_table_database_keys(test.table, 9), 0);
+	assert_int_equal(test_stats(&test).reconciles, 0);
+	end_same(&test);
+}
+
+/* A loop turn does no more than KW_SWAP_KEYS. */
+static void large_databases_that_are_swapped_are_read_again(void **state)
+{
+	struct test test;
+
+	follow(&test, AT_ONCE);
 	test_ask(&test, "SELECT 9");
 	test_ask(&test, "SET nine 9");
+	test_ask(&test, "EVAL for\ti=1,%d\tdo\tredis.call('SET','key:'..i,i)end 0", KW_SWAP_KEYS);
 	test_settle(&test);
 	test_ask(&test, "SWAPDB 0 9");
 	test_until(&test, is_swapped, "SWAPDB is no doubt");
@@ -700,6 +738,8 @@ static void post_any(struct test *test, uint64_t *random)
 	one_of(random);
 	if ((*random >> 40) % 500 == 0)
 		test_post(test, "FLUSHDB");
+	if ((*random >> 42) % 500 == 0)
+		test_post(test, "SWAPDB 0 9");
 	switch ((*random >> 33) % 17) {
 	case 0:
 	case 1:
@@ -812,7 +852,8 @@ int main(void)
 		cmocka_unit_test(a_flush_in_the_midst_of_an_audit_is_no_loss),
 		cmocka_unit_test(a_flush_in_a_transaction_is_seen_with_it),
 		cmocka_unit_test(keys_of_both_sides_of_a_flush_are_a_doubt),
-		cmocka_unit_test(swapped_databases_are_read_again),
+		cmocka_unit_test(swapped_databases_are_swapped_in_the_table),
+		cmocka_unit_test(large_databases_that_are_swapped_are_read_again),
 		cmocka_unit_test(a_stream_that_was_cut_goes_on_without_a_scan),
 		cmocka_unit_test(the_end_of_the_data_connection_costs_no_scan_either),
 		cmocka_unit_test(a_gap_beyond_the_backlog_is_a_reconcile),

@@ -496,6 +496,54 @@ static void while_databases_are_listed_no_flush_is_used(void **state)
 	end();
 }
 
+static void databases_are_swapped_if_both_are_exact(void **state)
+{
+	begin();
+	no_fetch_from_here();
+	tell_string("key:1");
+	assert_true(fake_feed_swapped(0, 5));
+	tell_string("key:2");
+	assert_null(text_of("key:1"));
+	assert_string_equal(text_of("key:2"), TOLD);
+	assert_int_equal(kw_table_database_keys(test.table, 0), 1);
+	assert_int_equal(kw_table_database_keys(test.table, 5), KEYS);
+	assert_true(fetches_since() <= 2); /* keys that are not followed in database 0 alone */
+	test_until(&test, is_at_rest, "their fetches");
+	pass_orders();
+	assert_true(fake_feed_swapped(5, 7));
+	assert_true(fake_feed_swapped(7, 5));
+	assert_true(fake_feed_swapped(5, 0));
+	assert_string_equal(text_of("key:1"), TOLD);
+	assert_int_equal(kw_table_database_keys(test.table, 5), 1);
+	assert_int_equal(kw_table_database_keys(test.table, 7), 0);
+	end();
+}
+
+static void databases_with_a_key_that_is_fetched_are_not_swapped(void **state)
+{
+	begin();
+	tell_dirty("key:1");
+	assert_false(fake_feed_swapped(0, 5));
+	assert_true(fake_feed_swapped(6, 5));
+	test_until(&test, is_at_rest, "its fetch");
+	assert_false(fake_feed_swapped(0, 5)); /* it may be ahead */
+	pass_orders();
+	assert_true(fake_feed_swapped(0, 5));
+	assert_int_equal(kw_table_database_keys(test.table, 5), KEYS);
+	end();
+}
+
+static void databases_that_are_mended_are_not_swapped(void **state)
+{
+	begin();
+	fake_feed_doubt(KW_DOUBT_COMMAND, 5);
+	assert_false(fake_feed_swapped(0, 5));
+	test_settle(&test);
+	pass_orders();
+	assert_true(fake_feed_swapped(0, 5));
+	end();
+}
+
 static void a_payload_is_used_if_it_is_whole(void **state)
 {
 	struct kw_slice payload;
@@ -565,6 +613,9 @@ int main(void)
 		cmocka_unit_test(a_flush_of_another_database_ends_nothing),
 		cmocka_unit_test(a_flush_from_before_a_fetch_is_not_used),
 		cmocka_unit_test(while_databases_are_listed_no_flush_is_used),
+		cmocka_unit_test(databases_are_swapped_if_both_are_exact),
+		cmocka_unit_test(databases_with_a_key_that_is_fetched_are_not_swapped),
+		cmocka_unit_test(databases_that_are_mended_are_not_swapped),
 		cmocka_unit_test(a_payload_is_used_if_it_is_whole),
 		cmocka_unit_test(a_new_connection_begins_with_every_key_guarded),
 	};

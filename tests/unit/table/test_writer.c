@@ -69,6 +69,45 @@ static void deleting_what_is_not_there_writes_nothing(void **state)
 	fixture_close(&fixture);
 }
 
+struct met {
+	uint32_t keys, most;
+	uint64_t expires_ms; /* their sum */
+};
+
+static bool meet(void *arg, struct kw_slice key, struct kw_slice value, uint64_t expires_ms)
+{
+	struct met *met = arg;
+
+	assert_true(kw_slice_equal(value, fixture_value(7, 50)));
+	met->expires_ms += expires_ms;
+	return ++met->keys < met->most;
+}
+
+static void each_live_key_of_a_database_is_met_once(void **state)
+{
+	struct met all = {.most = UINT32_MAX}, some = {.most = 10}, none = all;
+	struct fixture fixture;
+	char name[16];
+
+	fixture_open(&fixture, &(struct kw_table_options){0});
+	for (uint32_t i = 0; i < 3000; i++) {
+		snprintf(name, sizeof name, "%u", i);
+		kw_table_put(
+			fixture.table, 3 + i % 3, kw_slice_text(name), fixture_value(7, 50), i);
+	}
+	kw_table_delete(fixture.table, 3, kw_slice_text("3"));
+	kw_table_flush(fixture.table, 5);
+	assert_true(kw_table_each(fixture.table, 3, meet, &all));
+	assert_int_equal(all.keys, 999);
+	assert_int_equal(all.expires_ms, 999 * 1000 / 2 * 3 - 3);
+	assert_false(kw_table_each(fixture.table, 4, meet, &some));
+	assert_int_equal(some.keys, 10);
+	assert_true(kw_table_each(fixture.table, 5, meet, &none));
+	assert_true(kw_table_each(fixture.table, KW_DATABASE_MAX, meet, &none));
+	assert_int_equal(none.keys, 0);
+	fixture_close(&fixture);
+}
+
 static void the_same_key_in_two_databases_is_two_keys(void **state)
 {
 	struct fixture fixture;
@@ -385,6 +424,7 @@ int main(void)
 		cmocka_unit_test(what_is_put_can_be_got_and_what_is_deleted_not),
 		cmocka_unit_test(an_equal_value_is_not_published_again),
 		cmocka_unit_test(deleting_what_is_not_there_writes_nothing),
+		cmocka_unit_test(each_live_key_of_a_database_is_met_once),
 		cmocka_unit_test(the_same_key_in_two_databases_is_two_keys),
 		cmocka_unit_test(a_batch_of_changes_is_the_same_as_each_by_itself),
 		cmocka_unit_test(a_key_that_is_too_long_changes_nothing_in_a_batch),
