@@ -361,6 +361,13 @@ enum kw_pace_load kw_pace_load(const struct kw_pace *pace, uint64_t now_us)
 	return now_us < pace->looked_us + KW_PACE_LOAD_US ? pace->load : KW_PACE_UNKNOWN;
 }
 
+bool kw_pace_lets_wait(const struct kw_pace *pace, uint64_t now_us)
+{
+	enum kw_pace_load load = kw_pace_load(pace, now_us);
+
+	return load == KW_PACE_SATURATED || (load == KW_PACE_UNKNOWN && pace->share >= 1);
+}
+
 void kw_pace_report(const struct kw_pace *pace, struct kw_pace_report *report)
 {
 	*report = (struct kw_pace_report){

@@ -135,6 +135,13 @@ void kw_pace_look(struct kw_pace *pace, const struct kw_pace_counts *counts, uin
  */
 enum kw_pace_load kw_pace_load(const struct kw_pace *pace, uint64_t now_us);
 
+/*
+ * May a feed read later what comes, so that the primary need not wake it so often? Not if the
+ * primary has time to spare. If its load is not known yet, a look will tell soon: until then lag
+ * counts for more. If nobody looks, because the share is 1, it may be saturated.
+ */
+bool kw_pace_lets_wait(const struct kw_pace *pace, uint64_t now_us);
+
 void kw_pace_report(const struct kw_pace *pace, struct kw_pace_report *report);
 
 #endif

@@ -229,6 +229,7 @@ static void work(struct kw_source *source, uint64_t now_us)
 	bool was_held;
 
 	assert(kw_source_link_is_up(&source->link) && source->link.data.redis);
+	kw_feed_let_wait(source->feed, kw_pace_lets_wait(&source->pacing.pace, now_us));
 	follow_chain(source);
 	if (!may_read(source)) {
 		kw_redis_flush(source->link.data.redis);
@@ -335,12 +336,9 @@ static void on_pacing(uv_timer_t *timer)
 {
 	struct kw_source *source = timer->data;
 
-	uint64_t now_us = kw_clock_us();
-
-	if (!kw_source_link_is_up(&source->link))
-		return;
-	kw_pacing_tick(&source->pacing, kw_feed_server(source->feed)->process, now_us);
-	kw_feed_let_wait(source->feed, kw_pace_load(&source->pacing.pace, now_us) != KW_PACE_SPARE);
+	if (kw_source_link_is_up(&source->link))
+		kw_pacing_tick(
+			&source->pacing, kw_feed_server(source->feed)->process, kw_clock_us());
 }
 
 /* Making it. */

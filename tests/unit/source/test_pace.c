@@ -606,6 +606,34 @@ static void saturation_ends_with_the_load(void **state)
 	assert_int_equal(load_of(&world), KW_PACE_SPARE);
 }
 
+static bool lets_wait(const struct world *world)
+{
+	return kw_pace_lets_wait(&world->pace, world->now_us);
+}
+
+static void a_feed_may_wait_beside_a_saturated_primary_alone(void **state)
+{
+	struct world world;
+
+	world_init(&world, 0.1);
+	assert_false(lets_wait(&world)); /* a look tells soon */
+	world.backlog = false;
+	world.wanted = 0.5;
+	world_run(&world, 3000);
+	assert_false(lets_wait(&world));
+	world.wanted = 2;
+	world_run(&world, 3000);
+	assert_true(lets_wait(&world));
+}
+
+static void a_feed_may_wait_if_nobody_looks_at_the_primary(void **state)
+{
+	struct world world;
+
+	world_init(&world, 1);
+	assert_true(lets_wait(&world));
+}
+
 static void the_load_of_a_primary_that_was_not_looked_at_is_unknown(void **state)
 {
 	struct world world;
@@ -649,6 +677,8 @@ int main(void)
 		cmocka_unit_test(a_primary_that_only_fetching_wants_has_time_to_spare),
 		cmocka_unit_test(a_saturated_primary_is_so_until_much_of_its_time_is_left),
 		cmocka_unit_test(saturation_ends_with_the_load),
+		cmocka_unit_test(a_feed_may_wait_beside_a_saturated_primary_alone),
+		cmocka_unit_test(a_feed_may_wait_if_nobody_looks_at_the_primary),
 		cmocka_unit_test(the_load_of_a_primary_that_was_not_looked_at_is_unknown),
 	};
 
