@@ -123,17 +123,16 @@ static bool is_string_as(struct kw_slice payload, bool packed)
 bool kw_payload_is_repacked(struct kw_slice one, struct kw_slice other, size_t most)
 {
 	bool packed = is_string_as(one, true);
-	struct kw_slice plain = packed ? other : one;
+	struct kw_slice plain = packed ? other : one, lzf = packed ? one : other;
 	struct kw_buffer text = {0}, wanted = {0};
 	struct kw_error error;
 	bool same;
 
 	/* What is plain is longer, by what LZF saved. */
-	if (!is_string_as(plain, false) || !is_string_as(packed ? one : other, true) ||
-		plain.length < (packed ? one : other).length)
+	if (!is_string_as(plain, false) || !is_string_as(lzf, true) || plain.length < lzf.length)
 		return false;
-	same = !kw_payload_text(one, most, &text, &error) &&
-	       !kw_payload_text(other, most, &wanted, &error) &&
+	same = !kw_payload_text(plain, most, &text, &error) &&
+	       !kw_payload_text(lzf, kw_buffer_length(&text), &wanted, &error) &&
 	       kw_slice_equal(kw_slice(kw_buffer_bytes(&text), kw_buffer_length(&text)),
 		       kw_slice(kw_buffer_bytes(&wanted), kw_buffer_length(&wanted)));
 	kw_buffer_close(&text);

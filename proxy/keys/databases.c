@@ -35,6 +35,24 @@ void kw_databases_remove(struct kw_databases *set, uint32_t database)
 		set->bits[database / 64] &= ~(UINT64_C(1) << (database % 64));
 }
 
+static void put(struct kw_databases *set, uint32_t database, bool in)
+{
+	if (in)
+		kw_databases_add(set, database);
+	else
+		kw_databases_remove(set, database);
+}
+
+void kw_databases_swap(struct kw_databases *set, uint32_t one, uint32_t other)
+{
+	bool had = kw_databases_has(set, one);
+
+	if (set->all)
+		return;
+	put(set, one, kw_databases_has(set, other));
+	put(set, other, had);
+}
+
 void kw_databases_add_all(struct kw_databases *set)
 {
 	set->all = true;

@@ -23,6 +23,8 @@ void kw_databases_close(struct kw_databases *set);
 /* False when the number is too high. */
 bool kw_databases_add(struct kw_databases *set, uint64_t database);
 void kw_databases_remove(struct kw_databases *set, uint32_t database);
+/* Is one of these in it, then the other is in its place. Both are below KW_DATABASES_MOST. */
+void kw_databases_swap(struct kw_databases *set, uint32_t one, uint32_t other);
 void kw_databases_add_all(struct kw_databases *set);
 void kw_databases_merge(struct kw_databases *set, const struct kw_databases *other);
 void kw_databases_clear(struct kw_databases *set);

@@ -65,13 +65,17 @@ static void open_place(
 {
 	struct kw_order_place *place = place_of(order, bucket, hash);
 
-	order->until = OPEN;
 	if (!place)
 		place = free_place(order, bucket);
 	if (place)
 		*place = (struct kw_order_place){hash, before, OPEN};
 	else
 		bucket->crowded = OPEN;
+}
+
+static uint64_t *until_of(struct kw_order *order, uint32_t database)
+{
+	return &order->until[database % KW_ORDER_UNTILS];
 }
 
 static void note(struct kw_order *order, uint32_t database, struct kw_slice key, uint64_t before)
@@ -88,6 +92,7 @@ static void note(struct kw_order *order, uint32_t database, struct kw_slice key,
 	if (!is_open(bucket))
 		order->open[order->open_count++] = number;
 	open_place(order, bucket, hash, before);
+	*until_of(order, database) = OPEN;
 }
 
 void kw_order_fetched(struct kw_order *order, uint32_t database, struct kw_slice key)
@@ -102,8 +107,10 @@ void kw_order_asked_for(struct kw_order *order, uint32_t database, struct kw_sli
 
 void kw_order_emptied(struct kw_order *order, uint32_t database)
 {
-	if (is_told(order))
-		open_place(order, &order->emptied, database, order->last);
+	if (!is_told(order))
+		return;
+	open_place(order, &order->emptied, database, order->last);
+	*until_of(order, database) = OPEN;
 }
 
 static enum kw_order_age age_in(const struct kw_order *order, struct kw_order_bucket *bucket,
@@ -134,9 +141,25 @@ static bool advance(struct kw_order *order, uint64_t begin)
 	return true;
 }
 
-bool kw_order_has_passed(struct kw_order *order, uint64_t begin)
+static bool has_passed_all(const struct kw_order *order, uint64_t begin)
 {
-	return advance(order, begin) && begin >= order->until;
+	for (int i = 0; i < KW_ORDER_UNTILS; i++)
+		if (begin < order->until[i])
+			return false;
+	return true;
+}
+
+bool kw_order_has_passed(
+	struct kw_order *order, const struct kw_databases *databases, uint64_t begin)
+{
+	if (!advance(order, begin))
+		return false;
+	if (databases->all)
+		return has_passed_all(order, begin);
+	for (uint32_t db = 0; kw_databases_next(databases, &db); db++)
+		if (begin < *until_of(order, db))
+			return false;
+	return true;
 }
 
 enum kw_order_age kw_order_age(
@@ -148,7 +171,7 @@ enum kw_order_age kw_order_age(
 
 	if (!advance(order, span.begin))
 		return KW_ORDER_UNSURE;
-	if (span.begin >= order->until)
+	if (span.begin >= *until_of(order, database))
 		return KW_ORDER_NEW;
 	emptied = age_in(order, &order->emptied, database, span);
 	if (!order->buckets)
@@ -188,8 +211,9 @@ void kw_order_told(struct kw_order *order, uint64_t offset)
 	for (uint32_t i = 0; i < order->open_count; i++)
 		end_open(&order->buckets[order->open[i]], offset);
 	end_open(&order->emptied, offset);
-	if (order->until == OPEN)
-		order->until = offset;
+	for (int i = 0; i < KW_ORDER_UNTILS; i++)
+		if (order->until[i] == OPEN)
+			order->until[i] = offset;
 	order->open_count = 0;
 	order->last = offset;
 	order->state = KW_ORDER_EVEN;

@@ -35,12 +35,14 @@
 #define KW_PROXY_SOURCE_ORDER_H
 
 #include "base/slice.h"
+#include "keys/databases.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #define KW_ORDER_BUCKETS 16384 /* a power of two */
 #define KW_ORDER_PLACES 8
+#define KW_ORDER_UNTILS 64 /* databases beyond share them */
 
 enum kw_order_state {
 	KW_ORDER_OFF, /* the feed told no value since it is ready */
@@ -74,7 +76,9 @@ struct kw_order {
 	uint64_t first;  /* EVEN, ASKED: the first offset that was told */
 	uint64_t last;   /* EVEN, ASKED: the last one */
 	uint64_t passed; /* the stream has come so far */
-	uint64_t until;  /* from here on all is new; UINT64_MAX: not known yet */
+	/* By the number of the database: from here on all of it is new; UINT64_MAX: not known yet.
+	 */
+	uint64_t until[KW_ORDER_UNTILS];
 	struct kw_order_bucket *buckets;
 	struct kw_order_bucket emptied;  /* places of databases, by their numbers */
 	uint32_t open[KW_ORDER_BUCKETS]; /* those with fetches since the last offset was told */
@@ -102,8 +106,9 @@ void kw_order_emptied(struct kw_order *order, uint32_t database);
 enum kw_order_age kw_order_age(
 	struct kw_order *order, uint32_t database, struct kw_slice key, struct kw_order_span span);
 
-/* Is all that was fetched so far new to what is told from this offset on? It never goes back. */
-bool kw_order_has_passed(struct kw_order *order, uint64_t begin);
+/* The stream is at this offset, and never goes back. Is all new to what was fetched of these? */
+bool kw_order_has_passed(
+	struct kw_order *order, const struct kw_databases *databases, uint64_t begin);
 
 /* Should the offset be asked for now? */
 bool kw_order_is_due(const struct kw_order *order);

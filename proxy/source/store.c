@@ -23,6 +23,7 @@ void kw_store_init(struct kw_store *store, struct kw_table *table, struct kw_dir
 	kw_values_init(&store->values, store, seed);
 	kw_found_init(&store->found, seed);
 	kw_bucket_init(&store->logs, LOGS_PER_SECOND, kw_clock_us());
+	kw_bucket_init(&store->walks, KW_STORE_WALKED, kw_clock_us());
 }
 
 void kw_store_close(struct kw_store *store)
@@ -296,23 +297,44 @@ bool kw_store_empty(struct kw_store *store, uint32_t database)
 	return true;
 }
 
-bool kw_store_flush(struct kw_store *store, const struct kw_databases *databases, uint64_t begin)
+bool kw_store_may_walk(struct kw_store *store)
+{
+	return kw_bucket_allows(&store->walks, kw_clock_us());
+}
+
+void kw_store_walked(struct kw_store *store, uint64_t places)
+{
+	kw_bucket_spend(&store->walks, places);
+}
+
+/* Those of them that have keys. False: the table has no room to say so. */
+static bool empty_all(struct kw_store *store, const struct kw_databases *databases)
 {
 	struct kw_databases held = {0};
+	struct kw_table_stats stats;
 	bool whole = true;
 
-	kw_store_held(store, &held); /* it settles */
-	if (!kw_order_has_passed(&store->values.order, begin)) {
-		kw_databases_close(&held);
-		return false;
+	kw_table_stats(store->table, &stats);
+	kw_store_held(store, &held);
+	for (uint32_t db = 0; kw_databases_next(&held, &db); db++) {
+		if (!kw_databases_has(databases, db))
+			continue;
+		whole &= empty(store, db);
+		kw_store_walked(store, stats.index_slots);
 	}
-	for (uint32_t db = 0; kw_databases_next(&held, &db); db++)
-		if (kw_databases_has(databases, db))
-			whole &= empty(store, db);
-	if (whole)
-		kw_dirty_overtake_databases(store->dirty, databases);
 	kw_databases_close(&held);
 	return whole;
+}
+
+bool kw_store_flush(struct kw_store *store, const struct kw_databases *databases, uint64_t begin)
+{
+	kw_store_settle(store);
+	if (!kw_order_has_passed(&store->values.order, databases, begin) ||
+		!kw_store_may_walk(store) || !empty_all(store, databases))
+		return false;
+	kw_store_walked(store, kw_dirty_total(store->dirty));
+	kw_dirty_overtake_databases(store->dirty, databases);
+	return true;
 }
 
 void kw_store_held(struct kw_store *store, struct kw_databases *databases)

@@ -23,6 +23,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/*
+ * A short command can ask for a walk over all of the index: FLUSHDB and SWAPDB. So many of its
+ * places a second are walked over for them, or as much as that is done otherwise. That is two
+ * fifths of a core at most.
+ */
+#define KW_STORE_WALKED UINT64_C(4000000)
+
 struct kw_source;
 
 struct kw_store {
@@ -34,6 +41,7 @@ struct kw_store {
 	struct kw_values values;       /* told by the feed */
 	struct kw_key_table too_large; /* keys that the table can never hold */
 	struct kw_bucket logs;         /* lines about them */
+	struct kw_bucket walks;        /* places of the index */
 	struct kw_databases held;      /* the table has (had) keys of these */
 	struct kw_databases expiring;  /* … and keys with an expiry */
 	/* Closed, as of now: no database is emptied. */
@@ -41,10 +49,10 @@ struct kw_store {
 	uint64_t (*primary_ms)(const struct kw_source *source); /* its clock */
 	bool (*audits)(const struct kw_source *source);         /* is an audit under way? */
 	const struct kw_source *source;                         /* given to these */
-	struct kw_found found;          /* by audits */
-	uint64_t barriers;              /* that were asked for, as the source tells them */
-	uint64_t unpark_us;             /* when waiting keys are looked at again */
-	uint64_t unchanged, deletes;    /* counters */
+	struct kw_found found;                                  /* by audits */
+	uint64_t barriers;           /* that were asked for, as the source tells them */
+	uint64_t unpark_us;          /* when waiting keys are looked at again */
+	uint64_t unchanged, deletes; /* counters */
 };
 
 /* table, dirty and unreadable outlive it. Fetch and feed are set before the first fetch. */
@@ -75,10 +83,14 @@ bool kw_store_empty(struct kw_store *store, uint32_t database);
 
 /*
  * These were emptied at this offset of the stream. All that is told later is newer, and all that
- * was told before needs no fetch any more. False: a fetch can be ahead of it, or the table has no
- * room to say so.
+ * was told before needs no fetch any more. False: a fetch can be ahead of it, too much was flushed
+ * of late, or the table has no room to say so.
  */
 bool kw_store_flush(struct kw_store *store, const struct kw_databases *databases, uint64_t begin);
+
+/* May one more command be carried out that walks over the index? It has cost so many places. */
+bool kw_store_may_walk(struct kw_store *store);
+void kw_store_walked(struct kw_store *store, uint64_t places);
 
 /*
  * So many barriers have passed, and nothing that silent commands did is still to be told:

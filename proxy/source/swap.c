@@ -6,6 +6,8 @@
 
 #include <stdlib.h>
 
+#define RECORD_BYTES 128 /* besides key and value, rounded up */
+
 /* A key of one of them, copied: the table's own bytes move as it is written. */
 struct copy {
 	uint32_t from, to; /* databases */
@@ -123,7 +125,7 @@ static bool is_exact(struct kw_store *store, const uint32_t databases[2], uint64
 
 	kw_databases_add(&both, databases[0]);
 	kw_databases_add(&both, databases[1]);
-	exact = kw_order_has_passed(&store->values.order, begin) &&
+	exact = kw_order_has_passed(&store->values.order, &both, begin) &&
 		!kw_dirty_owes_any(store->dirty, &both) &&
 		!kw_missing_any(&store->too_large, &both) &&
 		!kw_missing_any(&store->unreadable->keys, &both);
@@ -131,28 +133,45 @@ static bool is_exact(struct kw_store *store, const uint32_t databases[2], uint64
 	return exact;
 }
 
-static bool is_small(const struct kw_table *table, const uint32_t databases[2])
+/* What it costs, in places of the index: a key is read once and written twice. */
+#define KEY_PLACES 20
+
+/* … or 0: too much. */
+static uint64_t cost(const struct kw_store *store, const uint32_t databases[2])
 {
 	struct kw_table_stats stats;
+	uint64_t keys = kw_table_database_keys(store->table, databases[0]) +
+			kw_table_database_keys(store->table, databases[1]);
 
-	kw_table_stats(table, &stats);
-	return stats.keys <= KW_SWAP_TABLE &&
-	       kw_table_database_keys(table, databases[0]) +
-			       kw_table_database_keys(table, databases[1]) <=
-		       KW_SWAP_KEYS;
+	kw_table_stats(store->table, &stats);
+	if (keys > KW_SWAP_KEYS || stats.index_slots > KW_SWAP_PLACES)
+		return 0;
+	return 2 * stats.index_slots + KEY_PLACES * keys + kw_dirty_total(store->dirty);
+}
+
+/* Of each copy one record is written, and perhaps one that its key is gone. */
+static bool has_room(const struct swap *swap)
+{
+	return kw_table_has_room(swap->store->table,
+		2 * (kw_buffer_length(&swap->bytes) + swap->count * RECORD_BYTES));
 }
 
 bool kw_swap(struct kw_store *store, const struct kw_scope *scope, const uint32_t databases[2],
 	uint64_t begin)
 {
 	struct swap swap = {.store = store};
+	uint64_t places;
 	bool copied;
 
 	kw_store_settle(store);
-	if (!is_small(store->table, databases) || !is_exact(store, databases, begin))
+	places = cost(store, databases);
+	if (places == 0 || !kw_store_may_walk(store))
+		return false;
+	kw_store_walked(store, places);
+	if (!is_exact(store, databases, begin))
 		return false;
 	swap.copies = kw_alloc(KW_SWAP_KEYS * sizeof *swap.copies);
-	copied = copy_all(&swap, databases);
+	copied = copy_all(&swap, databases) && has_room(&swap);
 	if (copied) {
 		exchange(&swap, store, scope);
 		ask_for_hidden(store, scope, databases);

@@ -3,7 +3,8 @@
  *
  * No server is asked, and all of it is one publication. That needs a table that is exact about both
  * (values.h): no key of theirs waits for a fetch, none was fetched ahead of the stream, and no
- * sweep mends. Its work is bounded, because a loop turn does it. Otherwise the caller doubts both.
+ * sweep mends. Its work is bounded, because a loop turn does it, and so is the work of a second.
+ * The table must have room for all that is written. Otherwise the caller doubts both.
  *
  * Loop thread only.
  */
@@ -16,9 +17,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define KW_SWAP_KEYS 65536                /* of both databases */
-#define KW_SWAP_BYTES ((size_t)64 << 20)  /* of their names and values */
-#define KW_SWAP_TABLE (UINT64_C(1) << 20) /* keys of all databases: they are walked over */
+#define KW_SWAP_KEYS 65536                 /* of both databases */
+#define KW_SWAP_BYTES ((size_t)64 << 20)   /* of their names and values */
+#define KW_SWAP_PLACES (UINT64_C(1) << 19) /* of the index of all databases, walked over twice */
 
 /*
  * Both are followed, and differ. begin: of the command in the stream. False: nothing was done.

@@ -353,6 +353,14 @@ void kw_sweep_expiry_set(struct kw_sweep *sweep, uint32_t database)
 	kw_databases_remove(&sweep->lasting, database);
 }
 
+void kw_sweep_swapped(struct kw_sweep *sweep, const uint32_t databases[2])
+{
+	kw_databases_swap(&sweep->explained, databases[0], databases[1]);
+	kw_databases_swap(&sweep->later.explained, databases[0], databases[1]);
+	kw_sweep_expiry_set(sweep, databases[0]);
+	kw_sweep_expiry_set(sweep, databases[1]);
+}
+
 /* Keys of a step of the audit: fewer if values are large. */
 static uint64_t audit_step(const struct kw_sweep *sweep)
 {

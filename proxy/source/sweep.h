@@ -179,6 +179,8 @@ bool kw_sweep_take_later(struct kw_sweep *sweep, struct kw_sweep_later *later);
 
 /* A key of this database might have got an expiry. */
 void kw_sweep_expiry_set(struct kw_sweep *sweep, uint32_t database);
+/* These changed places, in the table as well. */
+void kw_sweep_swapped(struct kw_sweep *sweep, const uint32_t databases[2]);
 
 void kw_sweep_turn(struct kw_sweep *sweep, uint64_t now_us);
 

@@ -261,8 +261,7 @@ static bool feed_swapped(void *arg, const uint32_t databases[2], uint64_t begin)
 		!kw_swap(&source->store, &source->scope, databases, begin))
 		return false;
 	kw_found_forget(&source->store.found);
-	for (int i = 0; i < 2; i++)
-		kw_sweep_expiry_set(&source->sweep, databases[i]);
+	kw_sweep_swapped(&source->sweep, databases);
 	kw_turn_want(&source->turn);
 	return true;
 }

@@ -164,7 +164,7 @@ static bool swap(struct kw_changes *changes, const struct kw_repl_effect *effect
 	const uint32_t databases[] = {effect->database, effect->to_database};
 
 	if (!is_followed(changes, databases[0]) || !is_followed(changes, databases[1]) ||
-		kw_flushed_under_way(&changes->flushed))
+		kw_flushed_under_way(&changes->flushed) || behind(changes) > KW_CHANGES_BEHIND)
 		return false;
 	kw_feed_batch_tell(&changes->batch);
 	return changes->handlers->swapped(changes->handlers->arg, databases, changes->begin);

@@ -477,7 +477,7 @@ static void pass_orders(void)
 	fake_feed_value(&(struct kw_feed_value){.kind = KW_FEED_APPEND,
 		.name = kw_slice_text("key:0"),
 		.bytes = kw_slice_text("x")});
-	while (order->state != KW_ORDER_EVEN || order->until > fake_feed.offset) {
+	while (order->state != KW_ORDER_EVEN || order->until[0] > fake_feed.offset) {
 		test_until(&test, is_ordering_or_even, "an order");
 		if (fake_feed.orders_owed > 0)
 			fake_feed_ordered();

@@ -113,17 +113,36 @@ static void a_fetch_is_unsure_until_the_next_offset_is_told(void **state)
 	assert_false(kw_order_is_due(&order));
 }
 
+static bool has_passed(uint32_t database, uint64_t offset)
+{
+	struct kw_databases one = {0};
+	bool passed;
+
+	kw_databases_add(&one, database);
+	passed = kw_order_has_passed(&order, &one, offset);
+	kw_databases_close(&one);
+	return passed;
+}
+
 static void the_stream_has_passed_what_was_fetched_from_the_next_offset_on(void **state)
 {
-	assert_false(kw_order_has_passed(&order, 99)); /* before the first offset */
-	assert_true(kw_order_has_passed(&order, 100));
+	const struct kw_databases all = {.all = true};
+
+	assert_false(has_passed(3, 99)); /* before the first offset */
+	assert_true(has_passed(3, 100));
 	fetched("a");
-	assert_false(kw_order_has_passed(&order, 5000));
+	assert_false(has_passed(3, 5000));
+	assert_true(has_passed(4, 5000));
+	assert_false(kw_order_has_passed(&order, &all, 5000));
 	offset_is(7000);
-	assert_false(kw_order_has_passed(&order, 6999));
-	assert_true(kw_order_has_passed(&order, 7000));
+	assert_false(has_passed(3, 6999));
+	assert_true(has_passed(3, 7000));
+	assert_true(kw_order_has_passed(&order, &all, 7000));
+	kw_order_emptied(&order, 4);
+	assert_true(has_passed(3, 7001));
+	assert_false(has_passed(4, 7001));
 	kw_order_reset(&order);
-	assert_false(kw_order_has_passed(&order, 8000));
+	assert_false(has_passed(3, 8000));
 	assert_true(kw_order_is_due(&order));
 }
 
@@ -350,7 +369,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(other_keys_are_new, make_even, end),
 		cmocka_unit_test_setup_teardown(
 			a_fetch_is_unsure_until_the_next_offset_is_told, make_even, end),
-		cmocka_unit_test_setup_teardown(the_stream_has_passed_what_was_fetched_from_the_next_offset_on, make_even, end),
+		cmocka_unit_test_setup_teardown(
+			the_stream_has_passed_what_was_fetched_from_the_next_offset_on, make_even,
+			end),
 		cmocka_unit_test_setup_teardown(the_last_fetch_of_a_key_counts, make_even, end),
 		cmocka_unit_test_setup_teardown(
 			a_change_whose_end_is_not_known_is_not_old, make_even, end),

@@ -23,7 +23,7 @@
 #define STEPS 100000
 #define KEYS_MOST 60000
 #define DATABASES 2
-#define AUDIT 1000 /* steps with audits, and as many without */
+#define AUDIT 1000      /* steps with audits, and as many without */
 #define QUEUE (1 << 16) /* of each connection; a power of two */
 
 enum kind { CHANGE, FLUSH, ROLE, FETCH, OVERTAKEN, LISTING };
@@ -213,7 +213,13 @@ static void empty_at_once(const struct message *flush)
 
 static void hear_flush(const struct message *flush)
 {
-	if (model.listings == model.listed && kw_order_has_passed(&model.order, flush->begin)) {
+	struct kw_databases one = {0};
+	bool passed;
+
+	kw_databases_add(&one, flush->key);
+	passed = kw_order_has_passed(&model.order, &one, flush->begin);
+	kw_databases_close(&one);
+	if (model.listings == model.listed && passed) {
 		empty_at_once(flush);
 		return;
 	}

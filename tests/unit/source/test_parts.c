@@ -123,6 +123,12 @@ static void a_set_of_databases_knows_its_numbers(void **state)
 	assert_false(kw_databases_next(&set, &database));
 	kw_databases_remove(&set, 63);
 	assert_false(kw_databases_has(&set, 63));
+	kw_databases_swap(&set, 64, 300);
+	assert_true(kw_databases_has(&set, 300) && !kw_databases_has(&set, 64));
+	kw_databases_swap(&set, 0, 300); /* both */
+	assert_true(kw_databases_has(&set, 300) && kw_databases_has(&set, 0));
+	kw_databases_swap(&set, 300, 64);
+	assert_true(kw_databases_has(&set, 64) && !kw_databases_has(&set, 300));
 	kw_databases_add_all(&set);
 	assert_true(kw_databases_has(&set, 5000));
 	kw_databases_clear(&set);

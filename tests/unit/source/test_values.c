@@ -544,6 +544,24 @@ static void databases_that_are_mended_are_not_swapped(void **state)
 	end();
 }
 
+/* Each walks over the index, however short the command is. */
+static void flushes_and_swaps_of_a_second_are_bounded(void **state)
+{
+	uint32_t flushes = 0, swaps = 0;
+
+	begin();
+	while (fake_feed_swapped(5, 7))
+		assert_true(++swaps < 100000);
+	assert_true(swaps > 10);
+	test_run_ms(&test, 500);
+	do {
+		tell_string("key:1");
+		assert_true(++flushes < 100000);
+	} while (fake_feed_flushed(0));
+	assert_true(flushes > 10);
+	end();
+}
+
 static void a_payload_is_used_if_it_is_whole(void **state)
 {
 	struct kw_slice payload;
@@ -616,6 +634,7 @@ int main(void)
 		cmocka_unit_test(databases_are_swapped_if_both_are_exact),
 		cmocka_unit_test(databases_with_a_key_that_is_fetched_are_not_swapped),
 		cmocka_unit_test(databases_that_are_mended_are_not_swapped),
+		cmocka_unit_test(flushes_and_swaps_of_a_second_are_bounded),
 		cmocka_unit_test(a_payload_is_used_if_it_is_whole),
 		cmocka_unit_test(a_new_connection_begins_with_every_key_guarded),
 	};

@@ -21,9 +21,11 @@ bool is_at_rest(struct test *t)
 /* … and nothing that was fetched can be ahead of the stream. */
 static bool is_even(struct test *t)
 {
-	const struct kw_order *order = &t->source->store.values.order;
+	struct kw_order *order = &t->source->store.values.order;
+	const struct kw_databases all = {.all = true};
 
-	return is_at_rest(t) && order->state == KW_ORDER_EVEN && order->until <= fake_feed.offset;
+	return is_at_rest(t) && order->state == KW_ORDER_EVEN &&
+	       kw_order_has_passed(order, &all, fake_feed.offset);
 }
 
 static bool is_ordering_or_even(struct test *t)
