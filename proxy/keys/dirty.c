@@ -522,8 +522,16 @@ static void overtake_one(void *arg, struct kw_key *key)
 	const struct overtaking *overtaking = arg;
 	struct kw_dirty_entry *entry = (struct kw_dirty_entry *)key;
 
-	if (kw_databases_has(overtaking->databases, key->database) && may_overtake(entry))
+	if (!kw_databases_has(overtaking->databases, key->database) || !may_overtake(entry))
+		return;
+	if ((entry->flags & (KW_DIRTY_SCAN | KW_DIRTY_EVENT)) != KW_DIRTY_SCAN) {
 		overtake(overtaking->dirty, entry);
+	} else if (entry->state == KW_DIRTY_FLYING) {
+		entry->overtaken = true;
+		if (!entry->again)
+			entry->again = ++overtaking->dirty->sequence;
+		entry->again_flags |= entry->flags;
+	}
 }
 
 void kw_dirty_overtake_databases(struct kw_dirty *dirty, const struct kw_databases *databases)

@@ -139,7 +139,10 @@ bool kw_dirty_may_overtake(const struct kw_dirty *dirty, uint32_t database, stru
  */
 void kw_dirty_overtake(struct kw_dirty *dirty, uint32_t database, struct kw_slice key);
 
-/* The same for each key of these databases that may be overtaken: all of them are gone. */
+/*
+ * The same for each key of these databases that may be overtaken: all of them are gone. But a key
+ * that only a scan named is fetched from now on: it may have seen what no stream tells.
+ */
 void kw_dirty_overtake_databases(struct kw_dirty *dirty, const struct kw_databases *databases);
 
 /*

@@ -39,24 +39,15 @@ void kw_missing_remove_database(struct kw_key_table *set, uint32_t database)
 	kw_key_table_each(set, remove_one, &(struct removing){set, database});
 }
 
-struct looking {
-	const struct kw_databases *databases;
-	bool found;
-};
-
-static void look_at_one(void *arg, struct kw_key *key)
+static void add_one(void *arg, struct kw_key *key)
 {
-	struct looking *looking = arg;
-
-	looking->found |= kw_databases_has(looking->databases, key->database);
+	if (!kw_databases_has(arg, key->database))
+		kw_databases_add(arg, key->database);
 }
 
-bool kw_missing_any(struct kw_key_table *set, const struct kw_databases *databases)
+void kw_missing_databases(struct kw_key_table *set, struct kw_databases *databases)
 {
-	struct looking looking = {databases, false};
-
-	kw_key_table_each(set, look_at_one, &looking);
-	return looking.found;
+	kw_key_table_each(set, add_one, databases);
 }
 
 struct sweeping {

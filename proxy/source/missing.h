@@ -23,8 +23,8 @@ static inline int kw_shown(struct kw_slice key)
 struct kw_key *kw_missing_find(
 	const struct kw_key_table *set, uint32_t database, struct kw_slice key);
 
-/* Is any key of these databases in the set? */
-bool kw_missing_any(struct kw_key_table *set, const struct kw_databases *databases);
+/* Add the databases of its keys. */
+void kw_missing_databases(struct kw_key_table *set, struct kw_databases *databases);
 
 /* The key must not be in the set. */
 struct kw_key *kw_missing_add(struct kw_key_table *set, uint32_t database, struct kw_slice key);

@@ -273,16 +273,51 @@ void kw_store_settle(struct kw_store *store)
 	kw_values_apply(&store->values);
 }
 
+bool kw_store_may_walk(struct kw_store *store)
+{
+	return kw_bucket_allows(&store->walks, kw_clock_us());
+}
+
+/* A walk over a very large index is paid for in a second, or none would follow for long. */
+void kw_store_walked(struct kw_store *store, uint64_t places)
+{
+	kw_bucket_spend(&store->walks, places < KW_STORE_WALKED ? places : KW_STORE_WALKED);
+}
+
+static void forget_missing(struct kw_store *store, uint32_t database)
+{
+	kw_missing_remove_database(&store->too_large, database);
+	kw_missing_remove_database(&store->unreadable->keys, database);
+}
+
+/* Of those of which the table has no key, too: their only ones may be too large for it. */
+static void forget_all_missing(struct kw_store *store, const struct kw_databases *databases)
+{
+	struct kw_databases missing = {0};
+
+	kw_missing_databases(&store->too_large, &missing);
+	kw_missing_databases(&store->unreadable->keys, &missing);
+	for (uint32_t db = 0; kw_databases_next(&missing, &db); db++)
+		if (kw_databases_has(databases, db))
+			forget_missing(store, db);
+	kw_databases_close(&missing);
+}
+
 /* The table has no key of it afterwards. False: it has no room to say so. */
 static bool empty(struct kw_store *store, uint32_t database)
 {
+	uint64_t keys = kw_table_database_keys(store->table, database);
+	struct kw_table_stats stats;
+
 	if (kw_table_flush(store->table, database) == KW_PUT_FULL)
 		return false;
+	store->emptied += keys;
+	kw_table_stats(store->table, &stats);
+	kw_store_walked(store, keys > 0 ? stats.index_slots : 0);
 	assert(kw_table_database_keys(store->table, database) == 0);
 	kw_databases_remove(&store->expiring, database);
 	kw_feed_emptied(store->feed, database);
-	kw_missing_remove_database(&store->too_large, database);
-	kw_missing_remove_database(&store->unreadable->keys, database);
+	forget_missing(store, database);
 	return true;
 }
 
@@ -297,31 +332,16 @@ bool kw_store_empty(struct kw_store *store, uint32_t database)
 	return true;
 }
 
-bool kw_store_may_walk(struct kw_store *store)
-{
-	return kw_bucket_allows(&store->walks, kw_clock_us());
-}
-
-void kw_store_walked(struct kw_store *store, uint64_t places)
-{
-	kw_bucket_spend(&store->walks, places);
-}
-
 /* Those of them that have keys. False: the table has no room to say so. */
 static bool empty_all(struct kw_store *store, const struct kw_databases *databases)
 {
 	struct kw_databases held = {0};
-	struct kw_table_stats stats;
 	bool whole = true;
 
-	kw_table_stats(store->table, &stats);
 	kw_store_held(store, &held);
-	for (uint32_t db = 0; kw_databases_next(&held, &db); db++) {
-		if (!kw_databases_has(databases, db))
-			continue;
-		whole &= empty(store, db);
-		kw_store_walked(store, stats.index_slots);
-	}
+	for (uint32_t db = 0; kw_databases_next(&held, &db); db++)
+		if (kw_databases_has(databases, db))
+			whole &= empty(store, db);
 	kw_databases_close(&held);
 	return whole;
 }
@@ -332,6 +352,7 @@ bool kw_store_flush(struct kw_store *store, const struct kw_databases *databases
 	if (!kw_order_has_passed(&store->values.order, databases, begin) ||
 		!kw_store_may_walk(store) || !empty_all(store, databases))
 		return false;
+	forget_all_missing(store, databases);
 	kw_store_walked(store, kw_dirty_total(store->dirty));
 	kw_dirty_overtake_databases(store->dirty, databases);
 	return true;

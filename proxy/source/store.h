@@ -53,6 +53,7 @@ struct kw_store {
 	uint64_t barriers;           /* that were asked for, as the source tells them */
 	uint64_t unpark_us;          /* when waiting keys are looked at again */
 	uint64_t unchanged, deletes; /* counters */
+	uint64_t emptied;            /* ever: keys of databases that were emptied */
 };
 
 /* table, dirty and unreadable outlive it. Fetch and feed are set before the first fetch. */

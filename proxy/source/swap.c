@@ -120,16 +120,19 @@ static void ask_for_hidden(
 /* Does the table say all of both, as of this place of the stream? */
 static bool is_exact(struct kw_store *store, const uint32_t databases[2], uint64_t begin)
 {
-	struct kw_databases both = {0};
+	struct kw_databases both = {0}, missing = {0};
 	bool exact;
 
 	kw_databases_add(&both, databases[0]);
 	kw_databases_add(&both, databases[1]);
+	kw_missing_databases(&store->too_large, &missing);
+	kw_missing_databases(&store->unreadable->keys, &missing);
 	exact = kw_order_has_passed(&store->values.order, &both, begin) &&
 		!kw_dirty_owes_any(store->dirty, &both) &&
-		!kw_missing_any(&store->too_large, &both) &&
-		!kw_missing_any(&store->unreadable->keys, &both);
+		!kw_databases_has(&missing, databases[0]) &&
+		!kw_databases_has(&missing, databases[1]);
 	kw_databases_close(&both);
+	kw_databases_close(&missing);
 	return exact;
 }
 

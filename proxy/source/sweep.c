@@ -161,6 +161,7 @@ static void begin_scan(struct kw_sweep *sweep, struct kw_slice keyspace)
 	note_absent(sweep, &listing.listed);
 	kw_table_stats(sweep->parts.table, &table);
 	sweep->keys_before = table.keys;
+	sweep->emptied_before = sweep->parts.store->emptied;
 	/* What was answered before this listing counts as before: the marks make it unseen. */
 	kw_store_settle(sweep->parts.store);
 	kw_table_marks_begin(sweep->parts.table);
@@ -450,9 +451,13 @@ static uint64_t table_version(const struct kw_sweep *sweep)
 
 static void begin_count(struct kw_sweep *sweep, uint64_t now_us)
 {
+	/* A database that was emptied since is not missing, and no part of the whole. */
+	uint64_t emptied = sweep->parts.store->emptied - sweep->emptied_before;
+	uint64_t before = sweep->keys_before > emptied ? sweep->keys_before - emptied : 0;
+
 	sweep->cursor = 0;
 	sweep->primary_ms = sweep->parts.primary_ms(sweep->parts.arg);
-	kw_brake_begin(&sweep->brake, sweep->keys_before, table_version(sweep), now_us);
+	kw_brake_begin(&sweep->brake, before, table_version(sweep), now_us);
 	kw_sm_move(&sweep->sm, KW_SWEEP_COUNTING, "");
 }
 

@@ -118,6 +118,7 @@ struct kw_sweep {
 	struct kw_databases explained; /* why their absent keys are gone is known */
 	struct kw_databases lasting;   /* no key in them had an expiry when the sweep began */
 	uint64_t keys_before;          /* of the table when it began; 0: no key can be unseen */
+	uint64_t emptied_before;       /* … what the store had counted as emptied */
 	uint64_t cursor;               /* of the walk over the table */
 	uint64_t barrier;              /* AWAITING: that many had been asked for when it began */
 	uint32_t answers_owed;         /* of INFO keyspace; the last of them is for this sweep */

@@ -754,7 +754,7 @@ static void a_database_is_overtaken_as_a_whole(void **state)
 		char name[8];
 
 		snprintf(name, sizeof name, "%d", i);
-		add(name, i % 2 ? KW_DIRTY_SCAN : 0);
+		add(name, i % 2 ? KW_DIRTY_SCAN | KW_DIRTY_EVENT : 0);
 	}
 	kw_dirty_add(dirty, 4, kw_slice_text("elsewhere"), 0);
 	kw_databases_add(&databases, 3);
@@ -771,6 +771,32 @@ static void a_database_is_overtaken_as_a_whole(void **state)
 	assert_false(owes_any(5));
 	kw_dirty_done(dirty, entry);
 	assert_int_equal(kw_dirty_total(dirty), 2);
+}
+
+static void what_only_a_scan_named_is_fetched_after_its_database_was_overtaken(void **state)
+{
+	struct kw_databases databases = {0};
+	struct kw_dirty_entry *entry;
+
+	add("flies", KW_DIRTY_SCAN);
+	entry = take("flies");
+	add("waits", KW_DIRTY_SCAN);
+	kw_databases_add(&databases, 3);
+	kw_dirty_overtake_databases(dirty, &databases);
+	kw_dirty_overtake_databases(dirty, &databases);
+	kw_databases_close(&databases);
+	assert_true(entry->overtaken);
+	assert_int_equal(kw_dirty_scanned(dirty), 2);
+	kw_dirty_done(dirty, entry);
+	entry = take("waits");
+	assert_false(entry->overtaken);
+	kw_dirty_done(dirty, entry);
+	entry = take("flies");
+	assert_false(entry->overtaken);
+	assert_int_equal(entry->flags, KW_DIRTY_SCAN);
+	kw_dirty_done(dirty, entry);
+	assert_int_equal(kw_dirty_scanned(dirty), 0);
+	assert_int_equal(kw_dirty_total(dirty), 0);
 }
 
 int main(void)
@@ -809,6 +835,7 @@ int main(void)
 		TEST(delayed_and_parked_keys_are_not_overtaken),
 		TEST(a_flight_that_was_overtaken_owes_nothing_to_its_database),
 		TEST(a_database_is_overtaken_as_a_whole),
+		TEST(what_only_a_scan_named_is_fetched_after_its_database_was_overtaken),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

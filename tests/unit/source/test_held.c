@@ -472,12 +472,14 @@ static bool is_fetched(struct test *t)
 /* What was fetched is behind the stream: the table is exact. */
 static void pass_orders(void)
 {
-	const struct kw_order *order = &test.source->store.values.order;
+	struct kw_order *order = &test.source->store.values.order;
+	const struct kw_databases all = {.all = true};
 
 	fake_feed_value(&(struct kw_feed_value){.kind = KW_FEED_APPEND,
 		.name = kw_slice_text("key:0"),
 		.bytes = kw_slice_text("x")});
-	while (order->state != KW_ORDER_EVEN || order->until[0] > fake_feed.offset) {
+	while (order->state != KW_ORDER_EVEN ||
+		!kw_order_has_passed(order, &all, fake_feed.offset)) {
 		test_until(&test, is_ordering_or_even, "an order");
 		if (fake_feed.orders_owed > 0)
 			fake_feed_ordered();
@@ -530,6 +532,23 @@ static void a_value_that_the_server_may_have_lost_is_not_amended(void **state)
 		.bytes = kw_slice_text("x")});
 	test_until(&test, is_fetched, "its fetch");
 	assert_int_equal(test_stats(&test).values, 0);
+	end();
+}
+
+static bool is_past_its_listing(struct test *t)
+{
+	return t->source->sweep.sm.state == KW_SWEEP_SCANNING;
+}
+
+static void what_is_emptied_during_a_sweep_is_no_part_of_the_whole(void **state)
+{
+	begin(0.6);
+	lose("FLUSHDB", KW_DOUBT_CONNECTION); /* half of all, but all of the rest */
+	test_until(&test, is_past_its_listing, "the listing");
+	test_ask(&test, "SELECT 1");
+	test_ask(&test, "FLUSHDB");
+	assert_true(fake_feed_empty(1));
+	test_until_state(&test, KW_SOURCE_HELD);
 	end();
 }
 
@@ -643,6 +662,7 @@ int main(void)
 		cmocka_unit_test(
 			an_audit_counts_after_a_barrier_that_was_asked_for_after_its_fetches),
 		cmocka_unit_test(a_value_that_the_server_may_have_lost_is_not_amended),
+		cmocka_unit_test(what_is_emptied_during_a_sweep_is_no_part_of_the_whole),
 		cmocka_unit_test(a_flush_that_explains_itself_during_an_audit_is_not_held),
 		cmocka_unit_test(
 			a_delete_that_explains_itself_during_a_sweep_explains_the_next_one),

@@ -4,6 +4,8 @@
  */
 #include "values_fixture.h"
 
+#include "source/missing.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -496,6 +498,25 @@ static void while_databases_are_listed_no_flush_is_used(void **state)
 	end();
 }
 
+/* Its only keys are some that the table cannot hold. */
+static void a_flush_forgets_the_keys_that_the_table_lacks(void **state)
+{
+	struct kw_store *store;
+
+	begin();
+	store = &test.source->store;
+	kw_missing_add(&store->too_large, 5, kw_slice_text("giant"));
+	kw_missing_add(&store->unreadable->keys, 5, kw_slice_text("strange"));
+	kw_missing_add(&store->too_large, 6, kw_slice_text("elsewhere"));
+	assert_false(fake_feed_swapped(0, 5));
+	assert_true(fake_feed_flushed(5));
+	assert_int_equal(store->too_large.count, 1);
+	assert_int_equal(store->unreadable->keys.count, 0);
+	assert_true(fake_feed_swapped(0, 5));
+	kw_missing_remove(&store->too_large, 6, kw_slice_text("elsewhere"));
+	end();
+}
+
 static void databases_are_swapped_if_both_are_exact(void **state)
 {
 	begin();
@@ -631,6 +652,7 @@ int main(void)
 		cmocka_unit_test(a_flush_of_another_database_ends_nothing),
 		cmocka_unit_test(a_flush_from_before_a_fetch_is_not_used),
 		cmocka_unit_test(while_databases_are_listed_no_flush_is_used),
+		cmocka_unit_test(a_flush_forgets_the_keys_that_the_table_lacks),
 		cmocka_unit_test(databases_are_swapped_if_both_are_exact),
 		cmocka_unit_test(databases_with_a_key_that_is_fetched_are_not_swapped),
 		cmocka_unit_test(databases_that_are_mended_are_not_swapped),
