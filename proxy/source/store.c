@@ -9,7 +9,6 @@
 
 #include <assert.h>
 
-#define RECORD_BYTES 128      /* of a record besides key and value, rounded up */
 #define UNPARK_EVERY_US 50000 /* while the table is full */
 #define UNPARK_KEYS 1024      /* a time */
 #define LOGS_PER_SECOND 1
@@ -400,9 +399,9 @@ static bool has_room(void *arg, uint64_t bytes)
 {
 	struct room *room = arg;
 
-	if (!kw_table_has_room(room->table, room->promised + bytes + RECORD_BYTES))
+	if (!kw_table_has_room(room->table, room->promised + bytes + KW_STORE_RECORD))
 		return false;
-	room->promised += bytes + RECORD_BYTES;
+	room->promised += bytes + KW_STORE_RECORD;
 	return true;
 }
 

@@ -25,10 +25,13 @@
 
 /*
  * A short command can ask for a walk over all of the index: FLUSHDB and SWAPDB. So many of its
- * places a second are walked over for them, or as much as that is done otherwise. That is two
- * fifths of a core at most.
+ * places a second are walked over for them, or as much as that is done otherwise. That is about two
+ * fifths of a core. One walk may begin whatever it costs, and is charged no more than a second.
+ * Flushes that INFO tells are charged, but not refused.
  */
 #define KW_STORE_WALKED UINT64_C(4000000)
+
+#define KW_STORE_RECORD 128 /* bytes of a record besides key and value, rounded up */
 
 struct kw_source;
 

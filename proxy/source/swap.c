@@ -6,8 +6,6 @@
 
 #include <stdlib.h>
 
-#define RECORD_BYTES 128 /* besides key and value, rounded up */
-
 /* A key of one of them, copied: the table's own bytes move as it is written. */
 struct copy {
 	uint32_t from, to; /* databases */
@@ -156,7 +154,7 @@ static uint64_t cost(const struct kw_store *store, const uint32_t databases[2])
 static bool has_room(const struct swap *swap)
 {
 	return kw_table_has_room(swap->store->table,
-		2 * (kw_buffer_length(&swap->bytes) + swap->count * RECORD_BYTES));
+		2 * (kw_buffer_length(&swap->bytes) + swap->count * KW_STORE_RECORD));
 }
 
 bool kw_swap(struct kw_store *store, const struct kw_scope *scope, const uint32_t databases[2],
