@@ -51,7 +51,7 @@ int kw_redis_open(uv_loop_t *loop, const struct kw_redis_options *options,
 	redis->reply_timeout_ms =
 		options->reply_timeout_ms ? options->reply_timeout_ms : DEFAULT_REPLY_TIMEOUT_MS;
 	redis->ready_until_us = kw_clock_us() + (uint64_t)redis->connect_timeout_ms * 1000;
-	redis->reading = options->stream ? KW_REDIS_READ_EAGER : KW_REDIS_READ_DIRECT;
+	redis->reading = KW_REDIS_READ_DIRECT;
 	redis->reader = kw_reply_reader_new(kw_redis_take, redis);
 	if (options->raw_bytes > 0)
 		redis->raw = kw_raw_reader_new(options->raw_bytes, kw_redis_take, redis);

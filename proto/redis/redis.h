@@ -71,12 +71,6 @@ struct kw_redis_options {
 	uint32_t connect_timeout_ms; /* until ready; 0: 5000 */
 	uint32_t reply_timeout_ms;   /* no byte for this long while replies are pending; 0: 30000 */
 	/*
-	 * A subscriber, whose messages can come in a stream. From 4 KiB a millisecond on, the
-	 * socket is read every millisecond rather than at each arrival, while the owner lets it
-	 * (kw_redis_read_by_timer). The end of the connection is found then, too.
-	 */
-	bool stream;
-	/*
 	 * Not 0: from ready on replies are not parsed but handed over as bytes (KW_REPLY_RAW), of
 	 * this many at most. So the owner can speak RESP 3 by a HELLO of its own.
 	 */
@@ -179,7 +173,7 @@ typedef void (*kw_redis_stream_fn)(void *arg, struct kw_slice bytes);
 void kw_redis_take_over(struct kw_redis *redis, kw_redis_stream_fn fn, void *arg);
 
 /*
- * Of a connection with the option `stream` that was taken over: hand no more bytes over until
+ * Of a connection that was taken over: hand no more bytes over until
  * kw_redis_release. They wait in the reserve (stream_drain.h) and in the socket, and in the end the
  * server does. The end of the connection is not noticed meanwhile. Each is harmless twice.
  */
@@ -190,9 +184,10 @@ void kw_redis_release(struct kw_redis *redis);
 void kw_redis_put(struct kw_redis *redis, struct kw_slice bytes);
 
 /*
- * Only with the option `stream`. May reading wait for a timer when much comes (as at first), or
- * must it be read at each arrival? The wake-ups of the second are part of the server's own work.
- * Harmless when already closing.
+ * Must the socket be read at each arrival (as at first), or may
+ * reading wait for a timer when much comes? From 4 KiB a millisecond on it is read every
+ * millisecond then, and the end of the connection is found then, too. The wake-ups of the first are
+ * part of the server's own work. Harmless when already closing.
  */
 void kw_redis_read_by_timer(struct kw_redis *redis, bool may);
 

@@ -247,8 +247,9 @@ struct kw_feed_operations {
 	 */
 	void (*examine)(struct kw_feed *feed);
 	/*
-	 * May the feed wait for more before it reads what the server told (true, as after each
-	 * start), or must it read at once? The wait spares a saturated server; else it is lag.
+	 * May the feed wait for more before it reads what the server told, or must it read at once
+	 * (false, as after each start)? The wait is lag, and can spare a saturated server. A feed
+	 * whose server gains nothing by it reads at once always.
 	 */
 	void (*let_wait)(struct kw_feed *feed, bool may);
 	/*

@@ -152,7 +152,6 @@ struct kw_errand *kw_errand_new(uv_loop_t *loop, const struct kw_redis_options *
 
 	errand->loop = loop;
 	errand->options = *options;
-	errand->options.stream = false;
 	errand->options.reply_timeout_ms = KW_ERRAND_ANSWER_MS;
 	errand->handlers = *handlers;
 	kw_errand_name(&errand->options, name);

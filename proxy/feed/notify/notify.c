@@ -716,7 +716,6 @@ struct kw_feed *kw_notify_new(
 	assert(options->data && options->scope && options->watch_interval_ms > 0);
 	notify->feed.operations = &operations;
 	notify->options = *options;
-	notify->options.redis.stream = true;
 	notify->handlers = *handlers;
 	notify->batch.handlers = &notify->handlers;
 	notify->greeted = KW_FEED_SAME_SERVER;

@@ -586,12 +586,6 @@ const char *kw_replication_locator(const struct kw_replication *replication)
 	return replication->locator;
 }
 
-void kw_replication_let_wait(struct kw_replication *replication, bool may)
-{
-	if (replication->redis)
-		kw_redis_read_by_timer(replication->redis, may);
-}
-
 static void look_for_silence(struct kw_replication *replication, uint64_t now_us)
 {
 	struct kw_error why = {.code = KW_E_TIMEOUT};
@@ -644,7 +638,6 @@ struct kw_replication *kw_replication_new(uv_loop_t *loop, const struct kw_redis
 
 	replication->loop = loop;
 	replication->options = *options;
-	replication->options.stream = true;
 	replication->handlers = *handlers;
 	replication->seed = seed;
 	replication->parser = kw_repl_parser_new(&bounds, 0, take_command, replication);

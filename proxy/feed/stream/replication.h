@@ -116,9 +116,6 @@ void kw_replication_locate(
 	struct kw_replication *replication, const char *id, uint64_t offset, uint32_t database);
 const char *kw_replication_locator(const struct kw_replication *replication);
 
-/* As kw_feed_let_wait. */
-void kw_replication_let_wait(struct kw_replication *replication, bool may);
-
 /* Acknowledgements and deadlines. UINT64_MAX: nothing is due. */
 void kw_replication_turn(struct kw_replication *replication, uint64_t now_us);
 uint64_t kw_replication_ready_us(const struct kw_replication *replication);

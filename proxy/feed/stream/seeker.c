@@ -213,7 +213,6 @@ struct kw_seeker *kw_seeker_new(uv_loop_t *loop, const struct kw_redis_options *
 
 	seeker->loop = loop;
 	seeker->options = *options;
-	seeker->options.stream = true;
 	kw_errand_name(&seeker->options, "locator");
 	seeker->handlers = *handlers;
 	kw_sm_init(&seeker->sm, &machine, seeker, IDLE);

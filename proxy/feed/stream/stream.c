@@ -448,9 +448,9 @@ static void look(struct kw_feed *feed)
 	look_for_stall(stream, kw_clock_us());
 }
 
+/* The server gains nothing by it (see tests/bench/NOTES.md). */
 static void let_wait(struct kw_feed *feed, bool may)
 {
-	kw_replication_let_wait(stream_of(feed)->replication, may);
 }
 
 /* An idle server sends nothing for long. It owes bytes only if it is further than the stream. */

@@ -64,17 +64,17 @@ static void on_tick(uv_timer_t *tick)
 	/* Only to let uv_run return. */
 }
 
-static void subscribe(struct subscriber *s, bool stream)
+static void subscribe(struct subscriber *s, bool by_timer)
 {
 	struct kw_redis_options options = test_options(server.address);
 	struct kw_redis_handlers handlers = {.closed = on_closed, .push = on_push, .arg = s};
 
 	*s = (struct subscriber){0};
-	options.stream = stream;
 	uv_loop_init(&s->client.loop);
 	uv_timer_init(&s->client.loop, &s->client.tick);
 	uv_timer_start(&s->client.tick, on_tick, 10, 10);
 	assert_int_equal(kw_redis_open(&s->client.loop, &options, &handlers, &s->redis, NULL), 0);
+	kw_redis_read_by_timer(s->redis, by_timer);
 	kw_redis_subscribe(s->redis, false, "s", on_confirmed, s);
 	test_client_run(&s->client, &s->confirmed, 1);
 }

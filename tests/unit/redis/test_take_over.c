@@ -163,7 +163,6 @@ static void check_hold(bool by_timer_before, bool by_timer_after)
 
 	test_fake_start(&fake, script);
 	options = test_options(fake.address);
-	options.stream = true;
 	test_client_open(&owner.client, &options);
 	test_client_run(&owner.client, &owner.client.ready, 1);
 	kw_redis_read_by_timer(owner.client.redis, by_timer_before);
