@@ -459,6 +459,36 @@ static void a_restored_payload_and_a_transaction_arrive_whole(void **state)
 	tap_close(&tap);
 }
 
+/* What a migration sends along for the eviction of the server, which a table has no use for. */
+static void a_restored_payload_comes_with_the_hints_of_its_key(void **state)
+{
+	static const char *const hints[][2] = {{"IDLETIME", "7"}, {"FREQ", "4"}};
+	struct kw_buffer payload = {0};
+	struct tap tap;
+
+	tap_open(&tap);
+	tap_attach(&tap, "", 0);
+	peer_words(&peer, NULL, "SET", "k", "value", NULL);
+	peer_words(&peer, &payload, "DUMP", "k", NULL);
+	told_until_now(&tap);
+	for (size_t i = 0; i < sizeof hints / sizeof *hints; i++) {
+		kw_buffer_clear(&tap.told);
+		peer_command(&peer, NULL, 7,
+			(struct kw_slice[]){kw_slice_text("RESTORE"), kw_slice_text("r"),
+				kw_slice_text("0"),
+				kw_slice(kw_buffer_bytes(&payload), kw_buffer_length(&payload)),
+				kw_slice_text("REPLACE"), kw_slice_text(hints[i][0]),
+				kw_slice_text(hints[i][1])});
+		told_until_now(&tap);
+		assert_memory_equal(kw_buffer_bytes(&tap.told), "PAYLOAD r=", 10);
+		assert_memory_equal(kw_buffer_bytes(&tap.told) + 10, kw_buffer_bytes(&payload),
+			kw_buffer_length(&payload));
+	}
+	kw_buffer_close(&payload);
+	tap_detach(&tap);
+	tap_close(&tap);
+}
+
 static void a_broken_connection_goes_on_without_a_gap(void **state)
 {
 	char id[KW_REPL_ID_LENGTH + 1];
@@ -622,6 +652,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(the_servers_own_list_of_commands_is_understood),
 		cmocka_unit_test(each_command_arrives_as_its_meaning),
 		cmocka_unit_test(a_restored_payload_and_a_transaction_arrive_whole),
+		cmocka_unit_test(a_restored_payload_comes_with_the_hints_of_its_key),
 		cmocka_unit_test(a_broken_connection_goes_on_without_a_gap),
 		cmocka_unit_test(a_joiner_begins_at_the_offset_of_info),
 		cmocka_unit_test(beyond_the_backlog_it_begins_anew),
