@@ -34,20 +34,25 @@ class Difference:
                     and without_idle(self.mine) == without_idle(self.other))
 
 
-def fields_of(server, database, key, timed):
-    """What a reader sees of a hash: without fields that are over and not yet removed."""
+def lasting_fields(server, database, key, timed, until_ms):
+    """What a reader sees of a hash, but for fields that are over, or soon will be: either side may have those."""
     with server.client(database) as client:
         fields = client.hgetall(key)
         ends = client.execute_command("HPEXPIRETIME", key, "FIELDS", len(fields), *fields) if timed and fields else []
-        return fields, sorted(zip(fields, ends))
+        over = {field for field, end in zip(fields, ends) if 0 <= end < until_ms}
+        return {field: value for field, value in fields.items() if field not in over}, sorted(
+            (field, end) for field, end in zip(fields, ends) if field not in over)
 
 
-def same_fields(primary, replica, one):
-    """The digest of a hash has fields that are over, until the server removes them."""
-    if not one.mine or not one.other or one.mine[0] != b"hash" or one.mine[2] != one.other[2]:
+def same_fields(primary, replica, one, now_ms):
+    """The digest of a hash has fields that are over, until the server removes them. Of the last one goes the hash."""
+    there = [state for state in (one.mine, one.other) if state]
+    if {(state[0], state[2]) for state in there} != {(b"hash", there[0][2])}:
         return False
     timed = has_field_ttl(primary) and has_field_ttl(replica)
-    return fields_of(primary, one.database, one.key, timed) == fields_of(replica, one.database, one.key, timed)
+    mine, other = (lasting_fields(server, one.database, one.key, timed, now_ms + EXPIRY_MS)
+                   for server in (primary, replica))
+    return mine == other
 
 
 def without_idle(state):
@@ -92,7 +97,7 @@ def found(primary, replica, feed, silent):
     """What differs at this moment. silent: commands without an event count as not yet arrived."""
     def counts(one):
         return not (one.expiring(now_ms) or silent and one.silent() or feed == "stream" and one.idle_consumers()
-                    or same_fields(primary, replica, one))
+                    or same_fields(primary, replica, one, now_ms))
     if same_version(primary, replica):
         for _ in range(TRIES):
             if digest(primary) == digest(replica):
