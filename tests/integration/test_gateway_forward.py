@@ -492,7 +492,9 @@ def test_a_client_that_asks_for_large_replies_and_reads_none_costs_bounded_memor
         with primary.client() as other:
             wait_for(lambda: other.info("commandstats")["cmdstat_eval"]["calls"]
                      == gateway.status()["requests_forwarded"] > 20, "the primary is not asked", 30)
-            wait_for(lambda: not any(int(c["omem"]) for c in other.client_list()), "its replies are not read", 30)
+            # For a replica, and so for a proxy by the stream, the server counts what it keeps of the stream for all.
+            wait_for(lambda: not any(int(c["omem"]) for c in other.client_list() if "S" not in c["flags"]),
+                     "its replies are not read", 30)
         for _ in requests:
             assert len(client.reply()) == 1000000 + len(b"$1000000\r\n\r\n")
         assert peak_bytes(gateway.popen.pid) < 60e6 * (8 if SLOW > 1 else 1)
