@@ -289,19 +289,6 @@ static void forget_missing(struct kw_store *store, uint32_t database)
 	kw_missing_remove_database(&store->unreadable->keys, database);
 }
 
-/* Of those of which the table has no key, too: their only ones may be too large for it. */
-static void forget_all_missing(struct kw_store *store, const struct kw_databases *databases)
-{
-	struct kw_databases missing = {0};
-
-	kw_missing_databases(&store->too_large, &missing);
-	kw_missing_databases(&store->unreadable->keys, &missing);
-	for (uint32_t db = 0; kw_databases_next(&missing, &db); db++)
-		if (kw_databases_has(databases, db))
-			forget_missing(store, db);
-	kw_databases_close(&missing);
-}
-
 /* The table has no key of it afterwards. False: it has no room to say so. */
 static bool empty(struct kw_store *store, uint32_t database)
 {
@@ -331,17 +318,17 @@ bool kw_store_empty(struct kw_store *store, uint32_t database)
 	return true;
 }
 
-/* Those of them that have keys. False: the table has no room to say so. */
+/* Those of them of which keys are known. False: the table has no room to say so. */
 static bool empty_all(struct kw_store *store, const struct kw_databases *databases)
 {
-	struct kw_databases held = {0};
+	struct kw_databases known = {0};
 	bool whole = true;
 
-	kw_store_held(store, &held);
-	for (uint32_t db = 0; kw_databases_next(&held, &db); db++)
+	kw_store_known(store, &known);
+	for (uint32_t db = 0; kw_databases_next(&known, &db); db++)
 		if (kw_databases_has(databases, db))
 			whole &= empty(store, db);
-	kw_databases_close(&held);
+	kw_databases_close(&known);
 	return whole;
 }
 
@@ -351,7 +338,6 @@ bool kw_store_flush(struct kw_store *store, const struct kw_databases *databases
 	if (!kw_order_has_passed(&store->values.order, databases, begin) ||
 		!kw_store_may_walk(store) || !empty_all(store, databases))
 		return false;
-	forget_all_missing(store, databases);
 	kw_store_walked(store, kw_dirty_total(store->dirty));
 	kw_dirty_overtake_databases(store->dirty, databases);
 	return true;
@@ -363,6 +349,13 @@ void kw_store_held(struct kw_store *store, struct kw_databases *databases)
 	for (uint32_t db = 0; kw_databases_next(&store->held, &db); db++)
 		if (kw_table_database_keys(store->table, db) > 0)
 			kw_databases_add(databases, db);
+}
+
+void kw_store_known(struct kw_store *store, struct kw_databases *databases)
+{
+	kw_store_held(store, databases);
+	kw_missing_databases(&store->too_large, databases);
+	kw_missing_databases(&store->unreadable->keys, databases);
 }
 
 void kw_store_sweep_missing(struct kw_store *store, const struct kw_databases *databases)

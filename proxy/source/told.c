@@ -395,7 +395,7 @@ static void feed_asks_held(void *arg, struct kw_databases *databases)
 {
 	struct kw_source *source = arg;
 
-	kw_store_held(&source->store, databases);
+	kw_store_known(&source->store, databases);
 }
 
 static void feed_asks_explained(void *arg, struct kw_databases *databases)

@@ -106,6 +106,26 @@ static bool says_that_others_wait(struct test *t)
 	return strstr(kw_source_reason(t->source), "wait for room") != NULL;
 }
 
+static bool is_complete(struct test *t)
+{
+	return test_stats(t).too_large == 0 && kw_source_state(t->source) != KW_SOURCE_FULL;
+}
+
+/* The table has no key of that database to empty. */
+static void a_flush_of_a_database_whose_only_key_was_too_large_ends_it(void **state)
+{
+	test_begin(&test, "--rdbcompression no", UINT64_C(16) << 20);
+	test_ask(&test,
+		"EVAL for\ti=1,30\tdo\tredis.call('RPUSH',KEYS[1],string.rep(i,600000))end 1 "
+		"giant");
+	test_follow(&test);
+	test_until(&test, one_is_too_large, "the giant");
+	test_ask(&test, "FLUSHDB");
+	test_until(&test, is_complete, "the flush");
+	test_assert_same(&test);
+	test_end(&test);
+}
+
 /* While it was too large the table knew nothing of it, its expiry neither. */
 static void a_key_that_shrinks_into_the_table_has_its_expiry(void **state)
 {
@@ -224,6 +244,7 @@ int main(void)
 		cmocka_unit_test(a_table_that_fills_says_so_and_comes_back_by_itself),
 		cmocka_unit_test(a_first_scan_that_does_not_fit_is_not_complete),
 		cmocka_unit_test(a_reconcile_of_a_full_table_finds_what_went),
+		cmocka_unit_test(a_flush_of_a_database_whose_only_key_was_too_large_ends_it),
 		cmocka_unit_test(a_key_that_shrinks_into_the_table_has_its_expiry),
 		cmocka_unit_test(the_reason_is_right_when_room_comes_back_beside_a_large_key),
 		cmocka_unit_test(a_key_larger_than_the_table_is_counted_and_named),
