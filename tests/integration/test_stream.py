@@ -1,6 +1,7 @@
 """The replication stream: understood as each server sends it, and followed by a proxy (source.feed=stream)."""
 import os
 import subprocess
+import threading
 import time
 
 import pytest
@@ -102,6 +103,38 @@ def test_a_flush_beside_writers_costs_no_scan(bed, any_server):
             assert pair.replica.command("DBSIZE") == 50
     pair.wait_equal()
     assert pair.proxy.status()["reconciles"] == 0, pair.proxy.status()
+
+
+def test_flushes_without_an_end_are_asked_about_at_a_pace(bed):
+    """A client fills and flushes a database in a loop, beside a large one. Barriers pass meanwhile."""
+    keys, stop = 300_000, threading.Event()
+    pair = bed.pair(fill=lambda primary: primary.command("DEBUG", "POPULATE", keys, "key", 10),
+                    proxy={**STREAM, "source__audit_keys_per_second": 0})
+
+    def flush():
+        with pair.primary.client(9) as client, client.pipeline(transaction=False) as pipe:
+            while not stop.is_set():
+                for _ in range(100):
+                    pipe.set("x", 1).flushdb()
+                pipe.execute()
+
+    flushing = threading.Thread(target=flush)
+    flushing.start()
+    try:
+        time.sleep(1) # what may be walked at once is spent
+        asked = pair.primary.command("INFO", "commandstats")["cmdstat_info"]["calls"]
+        begin = time.monotonic()
+        for turn in range(10):
+            pair.primary.command("SET", "turn", turn)
+            pair.agent.wait_warm(10)
+            assert pair.replica.command("GET", "turn") == str(turn).encode()
+        time.sleep(max(0, begin + 2 - time.monotonic()))
+        asked = pair.primary.command("INFO", "commandstats")["cmdstat_info"]["calls"] - asked
+        assert asked <= 80 * (time.monotonic() - begin), "the primary is asked without a pause"
+    finally:
+        stop.set()
+        flushing.join()
+    pair.wait_equal()
 
 
 def test_databases_that_are_swapped_cost_no_scan(bed, any_server):

@@ -146,7 +146,7 @@ static void tell_flush(struct kw_changes *changes, const struct kw_repl_effect *
 	changes->count++;
 	kw_feed_batch_tell(&changes->batch);
 	if (one) {
-		kw_flushed_add_one(&changes->flushed);
+		kw_flushed_add_one(&changes->flushed, changes->begin);
 		return;
 	}
 	if (all || !kw_databases_add(&databases, effect->database))
@@ -154,7 +154,7 @@ static void tell_flush(struct kw_changes *changes, const struct kw_repl_effect *
 	changes->handlers->explain(changes->handlers->arg, &databases);
 	if (kw_flushed_under_way(&changes->flushed) ||
 		!changes->handlers->flushed(changes->handlers->arg, &databases, changes->begin))
-		kw_flushed_add(&changes->flushed, all ? NULL : &effect->database);
+		kw_flushed_add(&changes->flushed, all ? NULL : &effect->database, changes->begin);
 	kw_databases_close(&databases);
 }
 

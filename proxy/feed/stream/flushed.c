@@ -1,16 +1,23 @@
 #include "feed/stream/flushed.h"
 
+#include "base/clock.h"
 #include "redis/server.h"
 
 #include <assert.h>
 #include <stdio.h>
 
-static void ask(struct kw_flushed *flushed);
+#define REST_US 20000
+#define REST_TIMES 4 /* … of what an answer took: then answers take a fifth of the loop at most */
 
 static void clear(struct kw_flushes *flushes)
 {
 	kw_databases_clear(&flushes->databases);
 	flushes->one = false;
+}
+
+static bool are_any(const struct kw_flushes *flushes)
+{
+	return flushes->one || !kw_databases_empty(&flushes->databases);
 }
 
 void kw_flushed_close(struct kw_flushed *flushed)
@@ -99,9 +106,17 @@ static void take_listing(struct kw_flushed *flushed, struct kw_slice keyspace)
 	kw_databases_close(&finding.emptied);
 }
 
+static void rest(struct kw_flushed *flushed, uint64_t begun_us, uint64_t now_us)
+{
+	uint64_t took_us = REST_TIMES * (now_us - begun_us);
+
+	flushed->rested_us = now_us + (took_us > REST_US ? took_us : REST_US);
+}
+
 static void keyspace_answered(void *arg, const struct kw_reply *reply)
 {
 	struct kw_flushed *flushed = arg;
+	uint64_t begun_us;
 
 	reply = kw_data_reply(flushed->data, reply);
 	if (!reply || flushed->state != KW_FLUSHED_ASKING)
@@ -110,43 +125,78 @@ static void keyspace_answered(void *arg, const struct kw_reply *reply)
 		kw_data_refused(flushed->data, "INFO keyspace", "+info", reply);
 		return;
 	}
+	begun_us = kw_clock_us();
 	take_listing(flushed, reply->text);
 	clear(&flushed->asked);
-	flushed->state = KW_FLUSHED_IDLE;
-	if (flushed->later.one || !kw_databases_empty(&flushed->later.databases)) {
-		kw_databases_merge(&flushed->asked.databases, &flushed->later.databases);
-		flushed->asked.one = flushed->later.one;
-		clear(&flushed->later);
-		ask(flushed);
-	}
+	rest(flushed, begun_us, kw_clock_us());
+	flushed->state = are_any(&flushed->later) ? KW_FLUSHED_RESTING : KW_FLUSHED_IDLE;
 	flushed->handlers->turn_wanted(flushed->handlers->arg);
 }
 
+/* Those that came while nothing could be asked. */
 static void ask(struct kw_flushed *flushed)
 {
-	assert(flushed->state == KW_FLUSHED_IDLE);
+	struct kw_flushes none = flushed->asked;
+
+	assert(flushed->state != KW_FLUSHED_ASKING && !are_any(&none));
+	flushed->asked = flushed->later;
+	flushed->later = none;
 	flushed->state = KW_FLUSHED_ASKING;
 	kw_data_info(flushed->data, keyspace_answered, flushed, "keyspace");
 }
 
-static struct kw_flushes *next_flushes(struct kw_flushed *flushed)
+void kw_flushed_turn(struct kw_flushed *flushed, uint64_t now_us)
 {
-	return kw_flushed_under_way(flushed) ? &flushed->later : &flushed->asked;
+	if (flushed->state == KW_FLUSHED_RESTING && now_us >= flushed->rested_us)
+		ask(flushed);
 }
 
-void kw_flushed_add(struct kw_flushed *flushed, const uint32_t *database)
+uint64_t kw_flushed_ready_us(const struct kw_flushed *flushed)
 {
-	struct kw_databases *set = &next_flushes(flushed)->databases;
+	return flushed->state == KW_FLUSHED_RESTING ? flushed->rested_us : UINT64_MAX;
+}
+
+uint64_t kw_flushed_told(const struct kw_flushed *flushed, uint64_t offset)
+{
+	switch (flushed->state) {
+	case KW_FLUSHED_ASKING:
+		return flushed->asked.begin;
+	case KW_FLUSHED_RESTING:
+		return flushed->later.begin;
+	case KW_FLUSHED_IDLE:
+		break;
+	}
+	return offset;
+}
+
+/* Ask about what was added, or let it rest. */
+static void added(struct kw_flushed *flushed)
+{
+	if (flushed->state != KW_FLUSHED_IDLE)
+		return;
+	flushed->state = KW_FLUSHED_RESTING;
+	kw_flushed_turn(flushed, kw_clock_us());
+	flushed->handlers->turn_wanted(flushed->handlers->arg);
+}
+
+static struct kw_flushes *flushes_from(struct kw_flushed *flushed, uint64_t begin)
+{
+	if (!are_any(&flushed->later))
+		flushed->later.begin = begin;
+	return &flushed->later;
+}
+
+void kw_flushed_add(struct kw_flushed *flushed, const uint32_t *database, uint64_t begin)
+{
+	struct kw_databases *set = &flushes_from(flushed, begin)->databases;
 
 	if (!database || !kw_databases_add(set, *database))
 		kw_databases_add_all(set);
-	if (!kw_flushed_under_way(flushed))
-		ask(flushed);
+	added(flushed);
 }
 
-void kw_flushed_add_one(struct kw_flushed *flushed)
+void kw_flushed_add_one(struct kw_flushed *flushed, uint64_t begin)
 {
-	next_flushes(flushed)->one = true;
-	if (!kw_flushed_under_way(flushed))
-		ask(flushed);
+	flushes_from(flushed, begin)->one = true;
+	added(flushed);
 }

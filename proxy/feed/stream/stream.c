@@ -160,11 +160,16 @@ static void take_batch(void *arg, const struct kw_repl_batch *batch)
 
 /* ---- barriers ---- */
 
-/* A flush is told when it is known what became of its database. */
+/* Up to where all was told. A flush is told when it is known what became of its database. */
+static uint64_t told(const struct stream *stream)
+{
+	return kw_flushed_told(
+		&stream->changes.flushed, kw_replication_offset(stream->replication));
+}
+
 static void tell_watch(struct stream *stream)
 {
-	if (!kw_flushed_under_way(&stream->changes.flushed))
-		kw_watch_told_up_to(stream->watch, kw_replication_offset(stream->replication));
+	kw_watch_told_up_to(stream->watch, told(stream));
 }
 
 static void moved(void *arg)
@@ -220,10 +225,8 @@ static void examine(struct kw_feed *feed)
 
 static void tell_reached(struct stream *stream)
 {
-	uint64_t offset = kw_replication_offset(stream->replication);
+	uint64_t offset = told(stream);
 
-	if (kw_flushed_under_way(&stream->changes.flushed))
-		return;
 	if (kw_awaited_take(&stream->awaited, KW_AWAITED_EXAMINATION, offset))
 		stream->handlers.examined(stream->handlers.arg);
 	if (kw_awaited_take(&stream->awaited, KW_AWAITED_BARRIER, offset))
@@ -477,7 +480,13 @@ static void turn(struct kw_feed *feed, uint64_t now_us)
 		return;
 	kw_leaving_turn(&stream->leaving, now_us);
 	kw_seeker_turn(stream->seeker, now_us);
+	kw_flushed_turn(&stream->changes.flushed, now_us);
 	tell_reached(stream);
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
 }
 
 static uint64_t ready_us(const struct kw_feed *feed, uint64_t now_us)
@@ -486,9 +495,9 @@ static uint64_t ready_us(const struct kw_feed *feed, uint64_t now_us)
 	uint64_t replication_us = kw_replication_ready_us(stream->replication);
 	uint64_t leaving_us = kw_leaving_ready_us(&stream->leaving);
 	uint64_t seeker_us = kw_seeker_ready_us(stream->seeker);
-	uint64_t first_us = replication_us < leaving_us ? replication_us : leaving_us;
+	uint64_t flushed_us = kw_flushed_ready_us(&stream->changes.flushed);
 
-	return seeker_us < first_us ? seeker_us : first_us;
+	return earlier(earlier(replication_us, leaving_us), earlier(seeker_us, flushed_us));
 }
 
 static void stored(struct kw_feed *feed, uint32_t database, struct kw_slice key,
