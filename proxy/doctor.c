@@ -86,7 +86,7 @@ static void look_at_primary(struct kw_doctor *doctor, const struct kw_config *co
 		.what = "primary",
 		.group = "redis",
 		.address = kw_config_text(config, "redis.address"),
-		.use = KW_DOCTOR_FOLLOWED,
+		.use = streams ? KW_DOCTOR_STREAMED : KW_DOCTOR_FOLLOWED,
 		.flags = policy == KW_SOURCE_FLAGS_TRUST ? NULL : flags,
 		.set_flags = policy == KW_SOURCE_FLAGS_SET ? &kw_notify_set_permission : NULL,
 	};

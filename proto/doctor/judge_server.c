@@ -125,13 +125,32 @@ static void judge_replicas(const struct kw_doctor_server_facts *facts, struct kw
 {
 	bool writes = is_written(facts) || facts->use == KW_DOCTOR_FORWARDED;
 
-	if (!facts->wants_replicas || facts->good > 0)
+	if (!facts->wants_replicas || facts->good > 0 || facts->use == KW_DOCTOR_STREAMED)
 		return;
 	kw_finding_mend(kw_finding_add(findings, writes ? KW_FINDING_WRONG : KW_FINDING_WARNING,
 				check_of(facts, "min-replicas-to-write"),
 				"the server refuses writes (NOREPLICAS): min-replicas-to-write is "
 				"set, and it has no replica of that kind; agents are none"),
 		"CONFIG SET min-replicas-to-write 0");
+}
+
+/* A proxy does not read the stream of such a server. */
+static void judge_stream(const struct kw_doctor_server_facts *facts, struct kw_findings *findings)
+{
+	const struct kw_check check = check_of(facts, "replication stream");
+
+	if (facts->wants_replicas)
+		kw_finding_mend(
+			kw_finding_add(findings, KW_FINDING_WRONG, check,
+				"the server has min-replicas-to-write, and would take the proxy "
+				"for a replica that holds its data"),
+			"source.feed = notifications, or CONFIG SET min-replicas-to-write 0");
+	if (facts->identity.writable_replica)
+		kw_finding_mend(
+			kw_finding_add(findings, KW_FINDING_WRONG, check,
+				"the server is a replica with replica-read-only no, and what "
+				"clients write there is not in it"),
+			"source.feed = notifications, or CONFIG SET replica-read-only yes");
 }
 
 /* ---- what CONFIG tells ---- */
@@ -261,6 +280,8 @@ void kw_judge_server(const struct kw_doctor_server_facts *facts, struct kw_findi
 	judge_replicas(facts, findings);
 	if (facts->clock_told)
 		kw_judge_clock(facts->what, facts->skew_us, findings);
+	if (facts->use == KW_DOCTOR_STREAMED)
+		judge_stream(facts, findings);
 	if (facts->use == KW_DOCTOR_FOLLOWED) {
 		judge_flags(facts, findings);
 		judge_pubsub(facts, findings);

@@ -15,6 +15,7 @@
 /* What the daemon does with the server. */
 enum kw_doctor_use {
 	KW_DOCTOR_FOLLOWED,  /* a proxy reads it, and hears its events */
+	KW_DOCTOR_STREAMED,  /* a proxy reads it, and its replication stream */
 	KW_DOCTOR_WRITTEN,   /* an agent writes to it */
 	KW_DOCTOR_LED,       /* an agent acts as its primary */
 	KW_DOCTOR_FORWARDED, /* a gateway sends on what its clients ask */

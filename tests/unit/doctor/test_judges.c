@@ -99,6 +99,10 @@ SPOIL(no_replicas, facts->wants_replicas = true)
 SPOIL(some_replicas, facts->wants_replicas = true; facts->good = 1)
 SPOIL(no_writes, facts->wants_replicas = true; facts->use = KW_DOCTOR_WRITTEN)
 SPOIL(no_forwarding, facts->wants_replicas = true; facts->use = KW_DOCTOR_FORWARDED)
+SPOIL(streamed, facts->use = KW_DOCTOR_STREAMED)
+SPOIL(streamed_counting, streamed(facts); facts->wants_replicas = true)
+SPOIL(streamed_counted, streamed_counting(facts); facts->good = 1)
+SPOIL(streamed_writable, streamed(facts); facts->identity.writable_replica = true)
 SPOIL(behind, facts->skew_us = -300000)
 SPOIL(ahead, facts->skew_us = 3000000)
 SPOIL(a_little_ahead, facts->skew_us = 150000)
@@ -154,6 +158,13 @@ static void servers_are_judged_by_their_use(void **state)
 			{WRONG, "min-replicas", "NOREPLICAS", "min-replicas-to-write 0"}},
 		{"a primary that clients of a gateway write to", no_forwarding,
 			{WRONG, "min-replicas", "NOREPLICAS", "min-replicas-to-write 0"}},
+		{"a primary whose stream is read", streamed, {0}},
+		{"a stream, and replicas are waited for", streamed_counting,
+			{WRONG, "replication stream", "for a replica", "source.feed"}},
+		{"the same, and one is there", streamed_counted,
+			{WRONG, "replication stream", "for a replica", "source.feed"}},
+		{"the stream of a replica that is written to", streamed_writable,
+			{WRONG, "replication stream", "is not in it", "source.feed"}},
 		{"a clock behind", behind, {WARNING, "clock", "300 ms behind", "timedatectl"}},
 		{"a clock ahead", ahead, {WRONG, "clock", "3000 ms ahead", "timedatectl"}},
 		{"a clock a little ahead", a_little_ahead, {0}},
