@@ -49,7 +49,7 @@ extern const struct kw_sm_conf kw_redis_machine;
 
 /* When input is read. */
 enum kw_redis_reading {
-	KW_REDIS_READ_DIRECT, /* when it arrives, always: the owner wants it so */
+	KW_REDIS_READ_DIRECT, /* when it arrives, always */
 	KW_REDIS_READ_EAGER,  /* when it arrives, until much of it does */
 	KW_REDIS_READ_PACED,  /* when read_timer fires; the socket is not polled for input */
 };

@@ -173,9 +173,9 @@ typedef void (*kw_redis_stream_fn)(void *arg, struct kw_slice bytes);
 void kw_redis_take_over(struct kw_redis *redis, kw_redis_stream_fn fn, void *arg);
 
 /*
- * Of a connection that was taken over: hand no more bytes over until
- * kw_redis_release. They wait in the reserve (stream_drain.h) and in the socket, and in the end the
- * server does. The end of the connection is not noticed meanwhile. Each is harmless twice.
+ * Of a connection that was taken over: hand no more bytes over until kw_redis_release. They wait in
+ * the reserve (stream_drain.h) and in the socket, and in the end the server does. The end of the
+ * connection is not noticed meanwhile. Each is harmless twice.
  */
 void kw_redis_hold(struct kw_redis *redis);
 void kw_redis_release(struct kw_redis *redis);
@@ -184,10 +184,10 @@ void kw_redis_release(struct kw_redis *redis);
 void kw_redis_put(struct kw_redis *redis, struct kw_slice bytes);
 
 /*
- * Must the socket be read at each arrival (as at first), or may
- * reading wait for a timer when much comes? From 4 KiB a millisecond on it is read every
- * millisecond then, and the end of the connection is found then, too. The wake-ups of the first are
- * part of the server's own work. Harmless when already closing.
+ * Must the socket be read at each arrival (as at first), or may reading wait for a timer when much
+ * comes? If 4 to 32 KiB come in a millisecond, it is read every millisecond then, and the end of
+ * the connection is found then, too. The wake-ups of the first are part of the server's own work.
+ * Harmless when already closing.
  */
 void kw_redis_read_by_timer(struct kw_redis *redis, bool may);
 

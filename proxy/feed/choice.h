@@ -3,7 +3,7 @@
  *
  *   ┌────────┐ refused, or not attached five times in a row   ┌───────────────┐
  *   │ STREAM │───────────────────────────────────────────────▶│ NOTIFICATIONS │
- *   └────────┘◀── another server answers, or a pause is over ─└───────────────┘
+ *   └────────┘◀── another server answered, or a pause is over └───────────────┘
  *
  * The pause begins with five minutes, and is doubled up to a day. A stream that was followed for
  * five minutes makes it short again. When it is over, the next connection tries the stream. After a

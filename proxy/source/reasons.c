@@ -10,11 +10,14 @@
 static const struct kw_reason_row reasons[] = {
 	[KW_CLAIM_NOTHING_WRONG] = {"none", GOOD, "Nothing is wrong: live.", ""},
 	[KW_CLAIM_NOT_CONNECTED] = {"primary_away", BAD,
-		"There is no connection to the primary, or it is loading.",
-		"Start the primary, or mend the network. The proxy tries again by itself."},
+		"There is no connection to the primary, or it is loading. By the stream also: it "
+		"shuts down, a FAILOVER is under way, or the proxy pauses between forks.",
+		"Do what the reason says: start the primary, or mend the network. The proxy tries "
+		"again by itself."},
 	[KW_CLAIM_REFUSED] = {"primary_refuses", BAD,
-		"The primary refuses: password, ACL, cluster mode, or its version. Or something "
-		"else listens at its address, which the reason names.",
+		"The primary refuses: password, ACL, cluster mode, its version, or by the stream "
+		"min-replicas-to-write. Or something else listens at its address, which the reason "
+		"names.",
 		"Do what the reason says. The proxy tries again by itself."},
 	[KW_CLAIM_BUSY] = {"primary_busy", BAD, "A script on the primary runs for too long.",
 		"Wait, or run SCRIPT KILL there. Nothing is scanned again."},
