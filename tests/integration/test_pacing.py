@@ -12,8 +12,8 @@ from lib.process import wait_for
 pytestmark = [pytest.mark.alone, pytest.mark.paced]
 
 KEYS = 20_000
-# 101 bytes. No feed says the value: each key that changed must be fetched.
-WRITE = ["SETBIT", "key:__rand_int__", "800", "1"]
+# No feed says the whole value of a hash: each key that changed must be fetched.
+WRITE = ["HSET", "key:__rand_int__", "field", "x" * 100]
 
 
 class Hammer:
