@@ -428,6 +428,33 @@ static void each_command_arrives_as_its_meaning(void **state)
 	tap_close(&tap);
 }
 
+/* SET, DUMP, and what the stream tells of it. */
+static void dump_one(struct tap *tap, struct kw_buffer *payload)
+{
+	peer_words(&peer, NULL, "SET", "k", "value", NULL);
+	peer_words(&peer, payload, "DUMP", "k", NULL);
+	told_until_now(tap);
+	kw_buffer_clear(&tap->told);
+}
+
+/* hint: of REPLACE and two more words; NULL: without them. */
+static void assert_restored(
+	struct tap *tap, const struct kw_buffer *payload, const char *ttl, const char *const *hint)
+{
+	struct kw_slice words[7] = {kw_slice_text("RESTORE"), kw_slice_text("r"),
+		kw_slice_text(ttl), kw_slice(kw_buffer_bytes(payload), kw_buffer_length(payload))};
+	int count = 4;
+
+	for (int i = 0; hint && i < 3; i++)
+		words[count++] = kw_slice_text(hint[i]);
+	peer_command(&peer, NULL, count, words);
+	told_until_now(tap);
+	assert_memory_equal(kw_buffer_bytes(&tap->told), "PAYLOAD r=", 10);
+	assert_memory_equal(kw_buffer_bytes(&tap->told) + 10, kw_buffer_bytes(payload),
+		kw_buffer_length(payload));
+	kw_buffer_clear(&tap->told);
+}
+
 static void a_restored_payload_and_a_transaction_arrive_whole(void **state)
 {
 	static const char *const commands[] = {"MULTI", "SET a 1", "SELECT 2", "SET a 2", "EXEC"};
@@ -437,23 +464,13 @@ static void a_restored_payload_and_a_transaction_arrive_whole(void **state)
 
 	tap_open(&tap);
 	tap_attach(&tap, "", 0);
-	peer_words(&peer, NULL, "SET", "k", "value", NULL);
-	peer_words(&peer, &payload, "DUMP", "k", NULL);
-	told_until_now(&tap);
-	kw_buffer_clear(&tap.told);
+	dump_one(&tap, &payload);
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
 		run(commands[i], refused, sizeof refused);
 	assert_string_equal(told_until_now(&tap), "VALUE a=1;2:VALUE a=2;/");
 	kw_buffer_clear(&tap.told);
 	peer_words(&peer, NULL, "SELECT", "0", NULL);
-	peer_command(&peer, NULL, 4,
-		(struct kw_slice[]){kw_slice_text("RESTORE"), kw_slice_text("r"),
-			kw_slice_text("100000"),
-			kw_slice(kw_buffer_bytes(&payload), kw_buffer_length(&payload))});
-	told_until_now(&tap);
-	assert_memory_equal(kw_buffer_bytes(&tap.told), "PAYLOAD r=", 10);
-	assert_memory_equal(kw_buffer_bytes(&tap.told) + 10, kw_buffer_bytes(&payload),
-		kw_buffer_length(&payload));
+	assert_restored(&tap, &payload, "100000", NULL);
 	kw_buffer_close(&payload);
 	tap_detach(&tap);
 	tap_close(&tap);
@@ -462,28 +479,16 @@ static void a_restored_payload_and_a_transaction_arrive_whole(void **state)
 /* What a migration sends along for the eviction of the server, which a table has no use for. */
 static void a_restored_payload_comes_with_the_hints_of_its_key(void **state)
 {
-	static const char *const hints[][2] = {{"IDLETIME", "7"}, {"FREQ", "4"}};
+	static const char *const hints[][3] = {
+		{"REPLACE", "IDLETIME", "7"}, {"REPLACE", "FREQ", "4"}};
 	struct kw_buffer payload = {0};
 	struct tap tap;
 
 	tap_open(&tap);
 	tap_attach(&tap, "", 0);
-	peer_words(&peer, NULL, "SET", "k", "value", NULL);
-	peer_words(&peer, &payload, "DUMP", "k", NULL);
-	told_until_now(&tap);
-	for (size_t i = 0; i < sizeof hints / sizeof *hints; i++) {
-		kw_buffer_clear(&tap.told);
-		peer_command(&peer, NULL, 7,
-			(struct kw_slice[]){kw_slice_text("RESTORE"), kw_slice_text("r"),
-				kw_slice_text("0"),
-				kw_slice(kw_buffer_bytes(&payload), kw_buffer_length(&payload)),
-				kw_slice_text("REPLACE"), kw_slice_text(hints[i][0]),
-				kw_slice_text(hints[i][1])});
-		told_until_now(&tap);
-		assert_memory_equal(kw_buffer_bytes(&tap.told), "PAYLOAD r=", 10);
-		assert_memory_equal(kw_buffer_bytes(&tap.told) + 10, kw_buffer_bytes(&payload),
-			kw_buffer_length(&payload));
-	}
+	dump_one(&tap, &payload);
+	for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
+		assert_restored(&tap, &payload, "0", hints[i]);
 	kw_buffer_close(&payload);
 	tap_detach(&tap);
 	tap_close(&tap);
