@@ -173,8 +173,10 @@ struct kw_feed_handlers {
 	void (*stopped)(void *arg);
 	/* The feed has work for the end of this loop turn: call kw_feed_turn then. */
 	void (*turn_wanted)(void *arg);
-	/* A question: add the databases of which the table holds keys, or should. */
+	/* A question: add the databases of which the table holds keys. */
 	void (*held)(void *arg, struct kw_databases *databases);
+	/* A question: add those of which it lacks keys, too large for it or unreadable. */
+	void (*lacking)(void *arg, struct kw_databases *databases);
 	/*
 	 * A question: add the databases whose missing keys are explained by what was told before,
 	 * and are not mended yet.

@@ -324,7 +324,8 @@ static bool empty_all(struct kw_store *store, const struct kw_databases *databas
 	struct kw_databases known = {0};
 	bool whole = true;
 
-	kw_store_known(store, &known);
+	kw_store_held(store, &known);
+	kw_store_lacking(store, &known);
 	for (uint32_t db = 0; kw_databases_next(&known, &db); db++)
 		if (kw_databases_has(databases, db))
 			whole &= empty(store, db);
@@ -351,9 +352,8 @@ void kw_store_held(struct kw_store *store, struct kw_databases *databases)
 			kw_databases_add(databases, db);
 }
 
-void kw_store_known(struct kw_store *store, struct kw_databases *databases)
+void kw_store_lacking(struct kw_store *store, struct kw_databases *databases)
 {
-	kw_store_held(store, databases);
 	kw_missing_databases(&store->too_large, databases);
 	kw_missing_databases(&store->unreadable->keys, databases);
 }

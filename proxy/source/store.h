@@ -105,8 +105,8 @@ void kw_store_passed(struct kw_store *store, uint64_t barriers);
 /* Add the databases of which the table holds keys, as of the last answer. */
 void kw_store_held(struct kw_store *store, struct kw_databases *databases);
 
-/* … and those of which it lacks keys: too large for it, or unreadable. */
-void kw_store_known(struct kw_store *store, struct kw_databases *databases);
+/* Those of which it lacks keys: too large for it, or unreadable. */
+void kw_store_lacking(struct kw_store *store, struct kw_databases *databases);
 
 /* A sweep over these databases began: keys that the table lacks are asked for by name. */
 void kw_store_sweep_missing(struct kw_store *store, const struct kw_databases *databases);

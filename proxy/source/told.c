@@ -395,7 +395,14 @@ static void feed_asks_held(void *arg, struct kw_databases *databases)
 {
 	struct kw_source *source = arg;
 
-	kw_store_known(&source->store, databases);
+	kw_store_held(&source->store, databases);
+}
+
+static void feed_asks_lacking(void *arg, struct kw_databases *databases)
+{
+	struct kw_source *source = arg;
+
+	kw_store_lacking(&source->store, databases);
 }
 
 static void feed_asks_explained(void *arg, struct kw_databases *databases)
@@ -438,7 +445,7 @@ struct kw_feed_handlers kw_source_hears_feed(struct kw_source *source)
 {
 	return (struct kw_feed_handlers){feed_ready, feed_dirty, feed_value, feed_flushed,
 		feed_swapped, feed_empty, kw_source_doubt, feed_passed, feed_examined, feed_ordered,
-		feed_lost, feed_stopped, feed_wants_turn, feed_asks_held, feed_asks_explained,
-		feed_asks_mends, feed_explains, feed_asks_lacked, feed_asks_may_write,
-		feed_functions, source};
+		feed_lost, feed_stopped, feed_wants_turn, feed_asks_held, feed_asks_lacking,
+		feed_asks_explained, feed_asks_mends, feed_explains, feed_asks_lacked,
+		feed_asks_may_write, feed_functions, source};
 }

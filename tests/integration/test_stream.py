@@ -105,7 +105,7 @@ def test_a_flush_beside_writers_costs_no_scan(bed, any_server):
     assert pair.proxy.status()["reconciles"] == 0, pair.proxy.status()
 
 
-def test_flushes_without_an_end_are_asked_about_at_a_pace(bed):
+def test_flushes_without_an_end_hold_no_barrier_up(bed):
     """A client fills and flushes a database in a loop, beside a large one. Barriers pass meanwhile."""
     keys, stop = 300_000, threading.Event()
     pair = bed.pair(fill=lambda primary: primary.command("DEBUG", "POPULATE", keys, "key", 10),
@@ -122,15 +122,10 @@ def test_flushes_without_an_end_are_asked_about_at_a_pace(bed):
     flushing.start()
     try:
         time.sleep(1) # what may be walked at once is spent
-        asked = pair.primary.command("INFO", "commandstats")["cmdstat_info"]["calls"]
-        begin = time.monotonic()
         for turn in range(10):
             pair.primary.command("SET", "turn", turn)
             pair.agent.wait_warm(10)
             assert pair.replica.command("GET", "turn") == str(turn).encode()
-        time.sleep(max(0, begin + 2 - time.monotonic()))
-        asked = pair.primary.command("INFO", "commandstats")["cmdstat_info"]["calls"] - asked
-        assert asked <= 80 * (time.monotonic() - begin), "the primary is asked without a pause"
     finally:
         stop.set()
         flushing.join()

@@ -239,6 +239,21 @@ static bool are_explained(const struct kw_flush_check *flush, uint64_t empty)
 	       !lacked_before(flush);
 }
 
+/* The table has no key of these to lose. */
+static void empty_lacking(struct kw_flush_check *flush, const struct kw_databases *listed,
+	const struct kw_databases *held)
+{
+	const struct kw_feed_handlers *handlers = flush->handlers;
+	struct kw_databases lacking = {0};
+
+	handlers->lacking(handlers->arg, &lacking);
+	for (uint32_t db = 0; kw_databases_next(&lacking, &db); db++)
+		if (flush->explained && !kw_databases_has(listed, db) &&
+			!kw_databases_has(held, db))
+			(void)handlers->empty(handlers->arg, db);
+	kw_databases_close(&lacking);
+}
+
 /*
  * A database that is not listed is empty as of this reply. The others are in doubt, and so is one
  * that was not flushed, or that the table has no room to empty.
@@ -259,6 +274,7 @@ static void take_listing(struct kw_flush_check *flush, struct kw_slice keyspace)
 		if (kw_databases_has(&listed, db) || !flush->explained ||
 			!handlers->empty(handlers->arg, db))
 			kw_databases_add(&flush->doubted, db);
+	empty_lacking(flush, &listed, &held);
 	kw_databases_close(&listed);
 	kw_databases_close(&held);
 	kw_databases_close(&explained);

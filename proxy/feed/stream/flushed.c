@@ -1,13 +1,11 @@
 #include "feed/stream/flushed.h"
 
-#include "base/clock.h"
 #include "redis/server.h"
 
 #include <assert.h>
 #include <stdio.h>
 
-#define REST_US 20000
-#define REST_TIMES 4 /* … of what an answer took: then answers take a fifth of the loop at most */
+static void ask(struct kw_flushed *flushed);
 
 static void clear(struct kw_flushes *flushes)
 {
@@ -38,7 +36,7 @@ static void note_listed(void *arg, uint32_t database, uint64_t keys, uint64_t ex
 	kw_databases_add(arg, database);
 }
 
-/* What one answer says of the databases of which the table has keys. */
+/* What one answer says of the databases of which the table has keys, or should. */
 struct finding {
 	struct kw_databases listed, held;
 	struct kw_databases doubted;    /* flushed, and with keys again */
@@ -92,6 +90,7 @@ static void take_listing(struct kw_flushed *flushed, struct kw_slice keyspace)
 
 	kw_info_keyspace(keyspace, note_listed, &finding.listed);
 	handlers->held(handlers->arg, &finding.held);
+	handlers->lacking(handlers->arg, &finding.held);
 	for (uint32_t db = 0; kw_databases_next(&finding.held, &db); db++) {
 		bool sure = kw_databases_has(&flushed->asked.databases, db);
 
@@ -106,17 +105,9 @@ static void take_listing(struct kw_flushed *flushed, struct kw_slice keyspace)
 	kw_databases_close(&finding.emptied);
 }
 
-static void rest(struct kw_flushed *flushed, uint64_t begun_us, uint64_t now_us)
-{
-	uint64_t took_us = REST_TIMES * (now_us - begun_us);
-
-	flushed->rested_us = now_us + (took_us > REST_US ? took_us : REST_US);
-}
-
 static void keyspace_answered(void *arg, const struct kw_reply *reply)
 {
 	struct kw_flushed *flushed = arg;
-	uint64_t begun_us;
 
 	reply = kw_data_reply(flushed->data, reply);
 	if (!reply || flushed->state != KW_FLUSHED_ASKING)
@@ -125,58 +116,29 @@ static void keyspace_answered(void *arg, const struct kw_reply *reply)
 		kw_data_refused(flushed->data, "INFO keyspace", "+info", reply);
 		return;
 	}
-	begun_us = kw_clock_us();
 	take_listing(flushed, reply->text);
 	clear(&flushed->asked);
-	rest(flushed, begun_us, kw_clock_us());
-	flushed->state = are_any(&flushed->later) ? KW_FLUSHED_RESTING : KW_FLUSHED_IDLE;
+	flushed->state = KW_FLUSHED_IDLE;
+	if (are_any(&flushed->later))
+		ask(flushed);
 	flushed->handlers->turn_wanted(flushed->handlers->arg);
 }
 
-/* Those that came while nothing could be asked. */
+/* About those that came since the last question. */
 static void ask(struct kw_flushed *flushed)
 {
 	struct kw_flushes none = flushed->asked;
 
-	assert(flushed->state != KW_FLUSHED_ASKING && !are_any(&none));
+	assert(flushed->state == KW_FLUSHED_IDLE && !are_any(&none));
 	flushed->asked = flushed->later;
 	flushed->later = none;
 	flushed->state = KW_FLUSHED_ASKING;
 	kw_data_info(flushed->data, keyspace_answered, flushed, "keyspace");
 }
 
-void kw_flushed_turn(struct kw_flushed *flushed, uint64_t now_us)
-{
-	if (flushed->state == KW_FLUSHED_RESTING && now_us >= flushed->rested_us)
-		ask(flushed);
-}
-
-uint64_t kw_flushed_ready_us(const struct kw_flushed *flushed)
-{
-	return flushed->state == KW_FLUSHED_RESTING ? flushed->rested_us : UINT64_MAX;
-}
-
 uint64_t kw_flushed_told(const struct kw_flushed *flushed, uint64_t offset)
 {
-	switch (flushed->state) {
-	case KW_FLUSHED_ASKING:
-		return flushed->asked.begin;
-	case KW_FLUSHED_RESTING:
-		return flushed->later.begin;
-	case KW_FLUSHED_IDLE:
-		break;
-	}
-	return offset;
-}
-
-/* Ask about what was added, or let it rest. */
-static void added(struct kw_flushed *flushed)
-{
-	if (flushed->state != KW_FLUSHED_IDLE)
-		return;
-	flushed->state = KW_FLUSHED_RESTING;
-	kw_flushed_turn(flushed, kw_clock_us());
-	flushed->handlers->turn_wanted(flushed->handlers->arg);
+	return flushed->state == KW_FLUSHED_ASKING ? flushed->asked.begin : offset;
 }
 
 static struct kw_flushes *flushes_from(struct kw_flushed *flushed, uint64_t begin)
@@ -192,11 +154,13 @@ void kw_flushed_add(struct kw_flushed *flushed, const uint32_t *database, uint64
 
 	if (!database || !kw_databases_add(set, *database))
 		kw_databases_add_all(set);
-	added(flushed);
+	if (!kw_flushed_under_way(flushed))
+		ask(flushed);
 }
 
 void kw_flushed_add_one(struct kw_flushed *flushed, uint64_t begin)
 {
 	flushes_from(flushed, begin)->one = true;
-	added(flushed);
+	if (!kw_flushed_under_way(flushed))
+		ask(flushed);
 }

@@ -3,16 +3,8 @@
  * databases are empty still?
  *
  *   ┌──────┐ FLUSHALL, FLUSHDB ┌────────┐ INFO keyspace
- *   │ IDLE │──────────────────▶│ ASKING │──────────────▶ IDLE, or RESTING if others came since
+ *   │ IDLE │──────────────────▶│ ASKING │──────────────▶ IDLE, or ASKING for those that came since
  *   └──────┘                   └────────┘
- *       │ soon after an answer      ▲
- *       ▼                           │
- *   ┌─────────┐       the pause is over
- *   │ RESTING │─────────────────────┘
- *   └─────────┘
- *
- * One walk over the index can follow each answer, and each question costs the primary. So a pause
- * follows an answer, of 20 ms and of four times what the answer took.
  *
  * The answer comes on the data connection, in order with all values that were fetched. A database
  * that it does not list is empty as of that answer, and is told as flushed: whatever was fetched
@@ -36,7 +28,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum kw_flushed_state { KW_FLUSHED_IDLE, KW_FLUSHED_ASKING, KW_FLUSHED_RESTING };
+enum kw_flushed_state { KW_FLUSHED_IDLE, KW_FLUSHED_ASKING };
 
 struct kw_flushes {
 	struct kw_databases databases;
@@ -50,8 +42,7 @@ struct kw_flushed {
 
 	enum kw_flushed_state state;
 	struct kw_flushes asked; /* ASKING: of these */
-	struct kw_flushes later; /* ASKING: flushed since; RESTING: to be asked about */
-	uint64_t rested_us;      /* kw_clock_us: not asked before */
+	struct kw_flushes later; /* ASKING: flushed since */
 };
 
 void kw_flushed_close(struct kw_flushed *flushed);
@@ -64,10 +55,6 @@ void kw_flushed_add_one(struct kw_flushed *flushed, uint64_t begin);
 
 /* Up to where it is known what became of all flushes, if the stream is at `offset`. */
 uint64_t kw_flushed_told(const struct kw_flushed *flushed, uint64_t offset);
-
-/* Call it when its time has come; UINT64_MAX: it waits for no time. */
-void kw_flushed_turn(struct kw_flushed *flushed, uint64_t now_us);
-uint64_t kw_flushed_ready_us(const struct kw_flushed *flushed);
 
 /* The data connection is gone: nothing is asked any more. */
 void kw_flushed_stop(struct kw_flushed *flushed);

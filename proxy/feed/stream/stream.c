@@ -480,13 +480,7 @@ static void turn(struct kw_feed *feed, uint64_t now_us)
 		return;
 	kw_leaving_turn(&stream->leaving, now_us);
 	kw_seeker_turn(stream->seeker, now_us);
-	kw_flushed_turn(&stream->changes.flushed, now_us);
 	tell_reached(stream);
-}
-
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
 }
 
 static uint64_t ready_us(const struct kw_feed *feed, uint64_t now_us)
@@ -495,9 +489,9 @@ static uint64_t ready_us(const struct kw_feed *feed, uint64_t now_us)
 	uint64_t replication_us = kw_replication_ready_us(stream->replication);
 	uint64_t leaving_us = kw_leaving_ready_us(&stream->leaving);
 	uint64_t seeker_us = kw_seeker_ready_us(stream->seeker);
-	uint64_t flushed_us = kw_flushed_ready_us(&stream->changes.flushed);
+	uint64_t first_us = replication_us < leaving_us ? replication_us : leaving_us;
 
-	return earlier(earlier(replication_us, leaving_us), earlier(seeker_us, flushed_us));
+	return seeker_us < first_us ? seeker_us : first_us;
 }
 
 static void stored(struct kw_feed *feed, uint32_t database, struct kw_slice key,
