@@ -165,7 +165,7 @@ class Round:
     def judge_equality(self, side):
         """The barrier has just returned, and nobody writes any more."""
         primary = self.field.primary
-        differences = equality.found(primary, side.replica, self.field.plan.feed, silent=False)
+        differences = equality.found(primary, side.replica, self.field.plan, silent=False)
         within_window = time.monotonic() < side.blind_until
         if not within_window:
             self.counts["barriers"] += 1
@@ -175,7 +175,7 @@ class Round:
         limit = (PLANTED_SECONDS if self.field.plant else SETTLE_SECONDS) * SLOW
         deadline = time.monotonic() + limit
         while True:
-            differences = equality.found(primary, side.replica, self.field.plan.feed, silent=False)
+            differences = equality.found(primary, side.replica, self.field.plan, silent=False)
             if not differences:
                 return
             if time.monotonic() > deadline:

@@ -158,7 +158,7 @@ class Witness:
                 return
             by_state = claim == BY_STATE # which may not know yet of commands that raise no event
             blind = since < (side.state_blind_until if by_state else side.blind_until)
-            differences = equality.found(self.field.primary, side.replica, self.field.plan.feed,
+            differences = equality.found(self.field.primary, side.replica, self.field.plan,
                                          by_state and self.field.plan.silent)
             if blind or not self.checked(side, marks, by_state):
                 self.counts["claims_disturbed"] += 1
