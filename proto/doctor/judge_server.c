@@ -6,9 +6,6 @@
 #include <string.h>
 
 #define MIB (UINT64_C(1) << 20)
-/* What servers have by default for subscribers. */
-#define PUBSUB_HARD (32 * MIB)
-#define PUBSUB_SOFT (8 * MIB)
 
 static struct kw_check check_of(const struct kw_doctor_server_facts *facts, const char *part)
 {
@@ -211,12 +208,38 @@ static void judge_flags(const struct kw_doctor_server_facts *facts, struct kw_fi
 		judge_few_flags(facts, findings);
 }
 
+/* A class of clients, and what servers have for it by default. */
+struct buffer {
+	const char *name, *spelled;
+	uint64_t hard, soft;
+	const char *breaks, *remedy;
+};
+
+static const struct buffer pubsub = {
+	.name = "pubsub",
+	.hard = 32 * MIB,
+	.soft = 8 * MIB,
+	.breaks = "a burst of events closes the proxy's connection, and all keys are scanned again",
+	.remedy = "pubsub 32mb 8mb 60",
+};
+/* Servers still write the older name. */
+static const struct buffer replica = {
+	.name = "replica",
+	.spelled = "slave",
+	.hard = 256 * MIB,
+	.soft = 64 * MIB,
+	.breaks = "a burst of writes closes the proxy's connection, and beyond "
+		  "repl-backlog-size all keys are scanned again",
+	.remedy = "replica 256mb 64mb 60",
+};
+static const struct buffer normal = {.name = "normal"};
+
 struct limit {
 	uint64_t hard, soft;
 };
 
 /* "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60" */
-static bool find_limit(const char *text, const char *class, struct limit *limit)
+static bool find_limit(const char *text, const struct buffer *buffer, struct limit *limit)
 {
 	char name[16];
 	uint64_t seconds;
@@ -224,37 +247,37 @@ static bool find_limit(const char *text, const char *class, struct limit *limit)
 
 	while (sscanf(text, "%15s %" SCNu64 " %" SCNu64 " %" SCNu64 "%n", name, &limit->hard,
 		       &limit->soft, &seconds, &taken) == 4) {
-		if (strcmp(name, class) == 0)
+		if (strcmp(name, buffer->name) == 0 ||
+			(buffer->spelled && strcmp(name, buffer->spelled) == 0))
 			return true;
 		text += taken;
 	}
 	return false;
 }
 
-static void judge_pubsub(const struct kw_doctor_server_facts *facts, struct kw_findings *findings)
+/* Of what the proxy listens to. */
+static void judge_buffer(const struct kw_doctor_server_facts *facts, const struct buffer *buffer,
+	struct kw_findings *findings)
 {
 	struct limit limit;
 
-	if (!find_limit(facts->buffers, "pubsub", &limit))
+	if (!find_limit(facts->buffers, buffer, &limit))
 		return;
-	if ((limit.hard == 0 || limit.hard >= PUBSUB_HARD) &&
-		(limit.soft == 0 || limit.soft >= PUBSUB_SOFT))
+	if ((limit.hard == 0 || limit.hard >= buffer->hard) &&
+		(limit.soft == 0 || limit.soft >= buffer->soft))
 		return;
-	kw_finding_mend(
-		kw_finding_add(findings, KW_FINDING_WARNING,
-			check_of(facts, "client-output-buffer-limit"),
-			"for pubsub it is %" PRIu64 " KiB (soft %" PRIu64
-			" KiB): a burst of events closes the proxy's connection, and all keys are "
-			"scanned again",
-			limit.hard >> 10, limit.soft >> 10),
-		"CONFIG SET client-output-buffer-limit \"pubsub 32mb 8mb 60\"");
+	kw_finding_mend(kw_finding_add(findings, KW_FINDING_WARNING,
+				check_of(facts, "client-output-buffer-limit"),
+				"for %s it is %" PRIu64 " KiB (soft %" PRIu64 " KiB): %s",
+				buffer->name, limit.hard >> 10, limit.soft >> 10, buffer->breaks),
+		"CONFIG SET client-output-buffer-limit \"%s\"", buffer->remedy);
 }
 
 static void judge_normal(const struct kw_doctor_server_facts *facts, struct kw_findings *findings)
 {
 	struct limit limit;
 
-	if (!find_limit(facts->buffers, "normal", &limit) || limit.hard == 0)
+	if (!find_limit(facts->buffers, &normal, &limit) || limit.hard == 0)
 		return;
 	kw_finding_mend(kw_finding_add(findings, KW_FINDING_WARNING,
 				check_of(facts, "client-output-buffer-limit"),
@@ -280,11 +303,14 @@ void kw_judge_server(const struct kw_doctor_server_facts *facts, struct kw_findi
 	judge_replicas(facts, findings);
 	if (facts->clock_told)
 		kw_judge_clock(facts->what, facts->skew_us, findings);
-	if (facts->use == KW_DOCTOR_STREAMED)
+	if (facts->use == KW_DOCTOR_STREAMED) {
 		judge_stream(facts, findings);
+		judge_buffer(facts, &replica, findings);
+		judge_normal(facts, findings);
+	}
 	if (facts->use == KW_DOCTOR_FOLLOWED) {
 		judge_flags(facts, findings);
-		judge_pubsub(facts, findings);
+		judge_buffer(facts, &pubsub, findings);
 		judge_normal(facts, findings);
 	}
 	if (facts->near)

@@ -116,7 +116,9 @@ static void take_config(struct kw_server_look *look, const struct kw_reply *repl
 		else if (is_name(&reply->elements[i], "client-output-buffer-limit"))
 			copy_value(value, facts->buffers, sizeof facts->buffers);
 	}
-	facts->flags_good = look->server.flags(kw_slice_text(facts->flags), facts->flags_wanted);
+	if (look->server.flags)
+		facts->flags_good =
+			look->server.flags(kw_slice_text(facts->flags), facts->flags_wanted);
 }
 
 static void on_config(void *arg, const struct kw_reply *reply)
@@ -181,7 +183,7 @@ static void ask_config(struct kw_server_look *look)
 {
 	const struct kw_server_identity *identity = &look->facts.identity;
 
-	if (!look->server.flags || !look->told)
+	if ((!look->server.flags && look->server.use != KW_DOCTOR_STREAMED) || !look->told)
 		return;
 	look->waits++;
 	if (identity->valkey || identity->major >= 7)

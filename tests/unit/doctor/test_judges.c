@@ -103,6 +103,11 @@ SPOIL(streamed, facts->use = KW_DOCTOR_STREAMED)
 SPOIL(streamed_counting, streamed(facts); facts->wants_replicas = true)
 SPOIL(streamed_counted, streamed_counting(facts); facts->good = 1)
 SPOIL(streamed_writable, streamed(facts); facts->identity.writable_replica = true)
+SPOIL(streamed_small, streamed(facts); strcpy(facts->buffers, "slave 1048576 524288 60"))
+SPOIL(streamed_small_named, streamed(facts); strcpy(facts->buffers, "replica 0 1048576 60"))
+SPOIL(streamed_normal, streamed(facts); strcpy(facts->buffers, "normal 1048576 0 0 slave 0 0 0"))
+SPOIL(streamed_small_pubsub, streamed(facts); strcpy(facts->buffers, "slave 0 0 0 pubsub 1 1 1"))
+SPOIL(small_replica, strcpy(facts->buffers, "normal 0 0 0 slave 1 1 1"))
 SPOIL(behind, facts->skew_us = -300000)
 SPOIL(ahead, facts->skew_us = 3000000)
 SPOIL(a_little_ahead, facts->skew_us = 150000)
@@ -165,6 +170,15 @@ static void servers_are_judged_by_their_use(void **state)
 			{WRONG, "replication stream", "for a replica", "source.feed"}},
 		{"the stream of a replica that is written to", streamed_writable,
 			{WRONG, "replication stream", "is not in it", "source.feed"}},
+		{"a small buffer of replicas", streamed_small,
+			{WARNING, "client-output-buffer-limit", "1024 KiB (soft 512 KiB)",
+				"replica 256mb"}},
+		{"the same by its newer name", streamed_small_named,
+			{WARNING, "client-output-buffer-limit", "soft 1024 KiB", "replica 256mb"}},
+		{"a limit of normal clients beside a stream", streamed_normal,
+			{WARNING, "client-output-buffer-limit", "1024 KiB", "normal 0 0 0"}},
+		{"a small buffer of subscribers beside a stream", streamed_small_pubsub, {0}},
+		{"a small buffer of replicas that no proxy is", small_replica, {0}},
 		{"a clock behind", behind, {WARNING, "clock", "300 ms behind", "timedatectl"}},
 		{"a clock ahead", ahead, {WRONG, "clock", "3000 ms ahead", "timedatectl"}},
 		{"a clock a little ahead", a_little_ahead, {0}},
