@@ -200,7 +200,7 @@ MODES = { # how an agent is given less than it needs: what a trial finds, and wh
 def test_all_that_is_missing_on_the_replica_is_named_at_once(bed, server, mode, dryrun, need_server):
     """One sentence, and the one line that it gives mends all of it."""
     need_server(server)
-    primary, replica = bed.server("primary"), bed.server("replica", server)
+    primary, replica = bed.server("primary", server), bed.server("replica", server)
     data.fill_plain(primary, 100)
     file, tried, asked = MODES[mode]
     user = set_user(replica, file, *tried, *asked, *(("+acl|dryrun",) if dryrun else ()))

@@ -17,7 +17,7 @@ from lib.compare import digest, differences
 from lib.daemon import CTL
 from lib.process import SLOW, wait_for
 from lib.rpc import Rpc, RpcError
-from lib.server import check_rdb
+from lib.server import RDB_MAGIC, check_rdb
 
 MIB = 1 << 20
 
@@ -58,7 +58,7 @@ def stuck_export(agent):
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           preexec_fn=as_from_a_terminal) as process:
         try:
-            assert os.read(process.stdout.fileno(), 9) .startswith(b"REDIS")
+            assert os.read(process.stdout.fileno(), 9).startswith(RDB_MAGIC)
             yield process
         finally:
             process.kill()

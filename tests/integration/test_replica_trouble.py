@@ -117,7 +117,7 @@ def test_a_user_with_the_rights_of_the_other_mode_is_told(bed):
 
 def test_payloads_too_new_never_reach_the_server(bed, need_server):
     need_server("redis-trixie")
-    primary, replica = bed.server("primary", "redis-trixie"), bed.server("replica")
+    primary, replica = bed.server("primary", "redis-trixie"), bed.server("replica", "own")
     data.fill(primary)
     write(replica, "old")
     agent = bed.agent(bed.proxy(primary), replica, **REPLICA)
@@ -127,7 +127,7 @@ def test_payloads_too_new_never_reach_the_server(bed, need_server):
 
 
 @pytest.mark.parametrize("primary, replica", [
-    ("installed", "redis-trixie"), ("installed", "valkey-trixie"), ("valkey-trixie", "redis-trixie"),
+    ("own", "redis-trixie"), ("own", "valkey-trixie"), ("valkey-trixie", "redis-trixie"),
 ])
 def test_between_versions(bed, need_server, primary, replica):
     for name in (primary, replica):

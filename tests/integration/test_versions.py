@@ -12,7 +12,7 @@ from lib.workload import Workload, seed_of_run
 @pytest.mark.sanitize
 def test_a_payload_newer_than_the_replica_accepts_is_told_at_start(bed, need_server):
     need_server("redis-trixie")
-    primary, replica = bed.server("primary", "redis-trixie"), bed.server("replica", "installed")
+    primary, replica = bed.server("primary", "redis-trixie"), bed.server("replica", "own")
     accepted = 10 if replica.version < (7, 2, 0) else 11
     if replica.version >= (7, 4, 0): # it takes what Redis 8.0 writes; this one does not
         need_server("valkey-trixie")
@@ -26,7 +26,7 @@ def test_a_payload_newer_than_the_replica_accepts_is_told_at_start(bed, need_ser
 
 def test_valkey_9_into_redis_is_told_at_start(bed, need_server):
     need_server("valkey-sid")
-    primary, replica = bed.server("primary", "valkey-sid"), bed.server("replica", "installed")
+    primary, replica = bed.server("primary", "valkey-sid"), bed.server("replica", "own")
     data.fill(primary)
     agent = bed.agent(bed.proxy(primary), replica)
     assert str(primary.rdb_version("float")) in agent.wait_state("failed")["reason"]
@@ -42,8 +42,8 @@ def test_redis_12_into_valkey_9_is_told_at_start(bed, need_server):
 
 
 @pytest.mark.parametrize("primary, replica", [
-    ("installed", "redis-trixie"), ("installed", "valkey-trixie"),
-    ("valkey-trixie", "redis-trixie"), ("installed", "valkey-sid"),
+    ("own", "redis-trixie"), ("own", "valkey-trixie"),
+    ("valkey-trixie", "redis-trixie"), ("own", "valkey-sid"),
 ])
 def test_an_older_primary_and_a_newer_replica(bed, need_server, primary, replica):
     for name in (primary, replica):

@@ -31,6 +31,8 @@ if SLOW == 1:
 if TLS or FEED == "stream" or DEFAULT != "installed": # a run for one server
     MATRIX = ["installed"]
 
+# What a file of keys begins with.
+RDB_MAGIC = (b"REDIS", b"VALKEY")
 DATABASES = 16
 REPLY_SECONDS = 300 # DEBUG DIGEST of many keys can take a minute on a busy machine
 
@@ -39,13 +41,16 @@ class ServerMissing(Exception):
     """No such server on this machine."""
 
 
+def is_own(name):
+    """The machine's own server: "installed", which KW_SERVER replaces, or "own", which it does not."""
+    return name == "own" or (name == "installed" and DEFAULT == "installed")
+
+
 def binary_path(name):
-    if name == "installed":
-        name = DEFAULT
-    if name == "installed":
+    if is_own(name):
         path = shutil.which("redis-server")
     else:
-        path = os.path.join(SERVERS, "bin", name)
+        path = os.path.join(SERVERS, "bin", DEFAULT if name == "installed" else name)
         path = path if os.path.exists(path) else None
     if not path:
         raise ServerMissing(f"server {name} is not there: run tests/servers "
@@ -64,7 +69,7 @@ def binary_version(name):
 def check_rdb(binary, path):
     """redis-check-rdb of that version over a file: its exit status and what it says."""
     name = "redis-check-rdb"
-    if binary == "installed":
+    if is_own(binary):
         argv = [shutil.which(name), path]
     else:
         # The server's own binary, by another name: its wrapper starts it through a loader.
