@@ -58,13 +58,13 @@ static bool must_fetch(struct kw_changes *changes)
 
 static void tell(struct kw_changes *changes, const struct kw_feed_value *value)
 {
+	if (!is_followed(changes, value->database) ||
+		!kw_scope_has(changes->scope, value->database, value->name))
+		return;
 	if (must_fetch(changes)) {
 		touch(changes, value->database, value->name, kw_feed_value_expires(value));
 		return;
 	}
-	if (!is_followed(changes, value->database) ||
-		!kw_scope_has(changes->scope, value->database, value->name))
-		return;
 	changes->count++;
 	kw_feed_batch_tell(&changes->batch);
 	changes->handlers->value(changes->handlers->arg, value);

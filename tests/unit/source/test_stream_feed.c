@@ -782,7 +782,6 @@ static void post_any(struct test *test, uint64_t *random)
 	}
 }
 
-/* All changes of a few keys, faster than they can be fetched. */
 /* LZF rests after so many that it cannot pack. The server packs what comes then. */
 static void a_string_that_was_told_plain_is_not_stored_again(void **state)
 {
@@ -807,7 +806,8 @@ static void a_string_that_was_told_plain_is_not_stored_again(void **state)
 }
 
 /* One command, so that its stream is there at once: 160 MB, of 50 keys. */
-#define FLOOD "EVAL for\ti=1,5000\tdo\tredis.call('SET','k'..i%%50,i..string.rep('x',32768))end 0"
+#define FLOOD_KEYS "for\ti=1,5000\tdo\tredis.call('SET','k'..i%%50,i..string.rep('x',32768))end"
+#define FLOOD "EVAL " FLOOD_KEYS " 0"
 
 static void a_stream_that_is_far_behind_tells_keys_and_no_values(void **state)
 {
@@ -824,6 +824,25 @@ static void a_stream_that_is_far_behind_tells_keys_and_no_values(void **state)
 	end_same(&test);
 }
 
+static void values_that_are_not_followed_are_not_shed(void **state)
+{
+	static const int64_t databases[] = {0};
+	struct test test;
+
+	begin_as(
+		&test, AT_ONCE "--client-output-buffer-limit replica 0 0 0", KW_SOURCE_FEED_STREAM);
+	test.options.databases = databases;
+	test.options.database_count = 1;
+	test_follow(&test);
+	test_settle(&test);
+	test_ask(&test, "EVAL redis.call('SELECT',3)" FLOOD_KEYS " 0");
+	test_ask(&test, "SET followed value");
+	test_settle(&test);
+	assert_int_equal(test_stats(&test).values_shed, 0);
+	end_same(&test);
+}
+
+/* All changes of a few keys, faster than they can be fetched. */
 static void a_storm_of_changes_arrives(void **state)
 {
 	uint64_t random = 1;
@@ -868,6 +887,7 @@ int main(void)
 		cmocka_unit_test(a_script_that_deletes_most_keys_is_no_loss),
 		cmocka_unit_test(a_string_that_was_told_plain_is_not_stored_again),
 		cmocka_unit_test(a_stream_that_is_far_behind_tells_keys_and_no_values),
+		cmocka_unit_test(values_that_are_not_followed_are_not_shed),
 		cmocka_unit_test(a_shutdown_does_not_wait_for_a_reader),
 		cmocka_unit_test(another_run_of_the_server_is_a_reconcile),
 		cmocka_unit_test(offsets_of_another_run_are_not_compared),
