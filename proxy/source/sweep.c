@@ -279,11 +279,12 @@ void kw_sweep_postpone(struct kw_sweep *sweep, enum kw_doubt cause,
 	snprintf(later->why, sizeof later->why, "%s", why);
 }
 
-/* What an operator has to look for, if scans follow each other. */
-static const char *culprit(enum kw_doubt cause)
+/* What an operator can do if scans follow each other. */
+static const char *remedy(enum kw_doubt cause)
 {
-	return cause == KW_DOUBT_COMMAND ? "sends such commands"
-					 : "calls CONFIG SET, CONFIG RESETSTAT, SWAPDB or FLUSHDB";
+	return cause == KW_DOUBT_COMMAND
+		       ? "with source.feed=notifications such a command causes none"
+		       : "who calls CONFIG SET, CONFIG RESETSTAT, SWAPDB or FLUSHDB so often?";
 }
 
 bool kw_sweep_take_later(struct kw_sweep *sweep, struct kw_sweep_later *later)
@@ -295,9 +296,8 @@ bool kw_sweep_take_later(struct kw_sweep *sweep, struct kw_sweep_later *later)
 	*later = sweep->later;
 	sweep->later.databases = (struct kw_databases){0};
 	if (++sweep->row >= ROW_TO_NAME)
-		snprintf(later->why, sizeof later->why,
-			"%.300s (%u scans in a row now: who %s so often?)", sweep->later.why,
-			sweep->row + 1, culprit(later->cause));
+		snprintf(later->why, sizeof later->why, "%.300s (%u scans in a row now: %s)",
+			sweep->later.why, sweep->row + 1, remedy(later->cause));
 	return true;
 }
 

@@ -70,7 +70,8 @@ static void fail(struct kw_seeker *seeker, const struct kw_error *why)
 			kw_log_info("source",
 				"the server cannot tell in which database its stream is, so each "
 				"changed key is fetched from all databases until it writes in "
-				"another one than now: %s",
+				"another one than now: %s. If all data are in one database, name "
+				"it in source.databases",
 				why->text);
 		seeker->server = REFUSED;
 	}

@@ -17,7 +17,7 @@
  * that would count this connection as a replica with data (joining.h).
  *
  * Barrier: ROLE on the data connection tells the offset of all that the server did before. It is
- * passed when the stream has been told up to there, and no flush is examined any more. Silent
+ * passed when the stream has been told up to there, and the flushes before it are answered. Silent
  * commands are in the stream as others are, so an examination is the same.
  */
 #ifndef KW_PROXY_FEED_STREAM_H
