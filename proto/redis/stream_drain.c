@@ -136,11 +136,20 @@ static void drop_all(struct kw_redis_drain *drain)
 
 /* ---- the thread ---- */
 
-static bool is_late(const struct kw_redis_drain *drain, uint64_t now_us)
+static bool has_input(struct kw_redis_drain *drain)
+{
+	bool there;
+
+	uv_mutex_lock(&drain->calls);
+	there = kw_redis_stream_has_input(&drain->inner);
+	uv_mutex_unlock(&drain->calls);
+	return there;
+}
+
+static bool is_late(struct kw_redis_drain *drain, uint64_t now_us)
 {
 	return drain->end == KW_REDIS_STREAM_MORE &&
-	       now_us - drain->empty_us > KW_REDIS_DRAIN_LATE_US &&
-	       kw_redis_stream_has_input(&drain->inner);
+	       now_us - drain->empty_us > KW_REDIS_DRAIN_LATE_US && has_input(drain);
 }
 
 static void watch(struct kw_redis_drain *drain)
