@@ -1,6 +1,5 @@
 #include "stream/effects.h"
 
-#include "keys/databases.h"
 #include "redis/arena.h"
 
 #include <assert.h>
@@ -76,7 +75,7 @@ bool kw_repl_effects_has_database(const struct kw_repl_effects *effects)
 
 void kw_repl_effects_set_database(struct kw_repl_effects *effects, uint32_t database)
 {
-	assert(database < KW_DATABASES_MOST);
+	assert(database <= KW_REPL_DATABASE_LAST);
 	effects->database = database;
 }
 
@@ -252,7 +251,7 @@ static int select_database(struct kw_repl_effects *effects, const struct kw_repl
 	int64_t database = -1;
 
 	if (command->count != 2 || !kw_repl_number(command->words[1].text, &database) ||
-		database < 0 || database >= KW_DATABASES_MOST)
+		database < 0 || database > KW_REPL_DATABASE_LAST)
 		return kw_error_set(error, KW_E_PROTOCOL,
 			"the replication stream selects no database at offset %llu",
 			(unsigned long long)command->begin);

@@ -6,7 +6,6 @@
 
 #define NAME_BYTES 24
 #define INTEGER_BYTES 20 /* "-9223372036854775808" */
-#define DATABASES_MOST 65536
 
 /* What the functions of the table below work on. */
 struct meaning {
@@ -145,7 +144,7 @@ static bool database_at(const struct meaning *meaning, uint32_t index, uint32_t 
 {
 	int64_t number;
 
-	if (!number_at(meaning, index, &number) || number < 0 || number >= DATABASES_MOST)
+	if (!number_at(meaning, index, &number) || number < 0 || number > KW_REPL_DATABASE_LAST)
 		return false;
 	*database = (uint32_t)number;
 	return true;

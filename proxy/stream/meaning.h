@@ -27,6 +27,8 @@
 
 /* A partial joiner is told no SELECT before the first command in another database. */
 #define KW_REPL_ANY_DATABASE UINT32_MAX
+/* A server counts them in an int, and tells of all. The owner knows which of them it follows. */
+#define KW_REPL_DATABASE_LAST INT32_MAX
 
 enum kw_repl_effect_kind {
 	KW_REPL_VALUE,     /* the key has the string `bytes`; expiry says what becomes of its TTL */

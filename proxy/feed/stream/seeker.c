@@ -6,8 +6,8 @@
 #include "base/sm.h"
 #include "feed/stream/forks.h"
 #include "fetch/errand.h"
-#include "keys/databases.h"
 #include "stream/attach.h"
+#include "stream/meaning.h"
 #include "stream/preamble.h"
 
 #include <assert.h>
@@ -70,8 +70,8 @@ static void fail(struct kw_seeker *seeker, const struct kw_error *why)
 			kw_log_info("source",
 				"the server cannot tell in which database its stream is, so each "
 				"changed key is fetched from all databases until it writes in "
-				"another one than now: %s. If all data are in one database, name "
-				"it in source.databases",
+				"another one than now: %s. Fewer databases in source.databases are "
+				"fewer fetches",
 				why->text);
 		seeker->server = REFUSED;
 	}
@@ -100,7 +100,7 @@ static void tell(struct kw_seeker *seeker)
 	seeker->synchronisations++;
 	kw_forks_note(&seeker->forks, kw_clock_us());
 	if (kw_repl_preamble_number(rdb, "repl-stream-db", &database) &&
-		database < KW_DATABASES_MOST) {
+		database <= KW_REPL_DATABASE_LAST) {
 		kw_log_info("source",
 			"the replication stream is in database %" PRIu64 ", at offset %" PRIu64
 			": a full synchronisation without keys has told it",

@@ -303,7 +303,7 @@ static void what_no_primary_sends_is_refused(void **state)
 {
 	static const char *const streams[] = {"EXEC", "SELECT 0;SET a 1;EXEC", "MULTI;EXEC;EXEC",
 		"MULTI;MULTI", "MULTI;SET a 1;MULTI", "SELECT", "SELECT x", "SELECT -1",
-		"SELECT 65536", "SELECT 1 2", "MULTI;SELECT x"};
+		"SELECT 2147483648", "SELECT 1 2", "MULTI;SELECT x"};
 
 	for (size_t i = 0; i < sizeof streams / sizeof *streams; i++) {
 		struct heard heard = {0};
@@ -313,6 +313,19 @@ static void what_no_primary_sends_is_refused(void **state)
 		kw_repl_effects_free(effects);
 		kw_buffer_close(&heard.text);
 	}
+}
+
+/* A server can have more databases than are followed. */
+static void a_database_beyond_those_that_are_followed_is_one(void **state)
+{
+	struct heard heard = {0};
+	struct kw_repl_effects *effects = effects_new(&heard, 1000, 1000);
+
+	assert_int_equal(take_all(effects, "SELECT 70000;SET a 1;SELECT 1;SET b 2"), KW_OK);
+	assert_non_null(strstr(told_text(&heard.text), "70000:"));
+	assert_non_null(strstr(told_text(&heard.text), "1:"));
+	kw_repl_effects_free(effects);
+	kw_buffer_close(&heard.text);
 }
 
 static void another_stream_begins_without_a_database_and_without_a_transaction(void **state)
@@ -353,6 +366,7 @@ int main(void)
 		cmocka_unit_test(a_command_in_parts_does_not_break_a_transaction_up),
 		cmocka_unit_test(a_part_that_was_taken_is_forgotten),
 		cmocka_unit_test(what_no_primary_sends_is_refused),
+		cmocka_unit_test(a_database_beyond_those_that_are_followed_is_one),
 		cmocka_unit_test(
 			another_stream_begins_without_a_database_and_without_a_transaction),
 		cmocka_unit_test(a_getack_asks_the_owner),

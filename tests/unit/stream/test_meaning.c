@@ -129,6 +129,7 @@ static void keys_change_their_names_with_all_that_they_have(void **state)
 		{"RENAMENX a b", "MOVE a>b;"},
 		{"RENAME a a", "TOUCH a;TOUCH a;"},
 		{"MOVE a 3", "MOVE a>3:a;"},
+		{"MOVE a 70000", "MOVE a>70000:a;"},
 		{"MOVE a 0", "*:DOUBT;"},
 		{"MOVE a x", "*:DOUBT;"},
 		{"COPY a b", "COPY a>b;"},
@@ -196,7 +197,7 @@ static void what_cannot_be_named_is_a_doubt_of_its_database(void **state)
 		{"SORT a STORE d NEWER", "DOUBT;"},
 		{"SET k", "TOUCH k;"},
 		{"SWAPDB 1 x", "*:DOUBT;"},
-		{"SWAPDB 1 65536", "*:DOUBT;"},
+		{"SWAPDB 1 2147483648", "*:DOUBT;"},
 		/* A script itself may write anywhere. */
 		{"EVAL x 0", "*:DOUBT;"},
 		{"EVALSHA x 0", "*:DOUBT;"},
