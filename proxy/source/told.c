@@ -248,6 +248,7 @@ static bool feed_flushed(void *arg, const struct kw_databases *databases, uint64
 
 	if (!takes_values(source) || !kw_store_flush(&source->store, databases, begin))
 		return false;
+	kw_sweep_emptied(&source->sweep, databases);
 	kw_found_forget(&source->store.found);
 	kw_turn_want(&source->turn);
 	return true;
@@ -269,10 +270,16 @@ static bool feed_swapped(void *arg, const uint32_t databases[2], uint64_t begin)
 static bool feed_empty(void *arg, uint32_t database)
 {
 	struct kw_source *source = arg;
+	struct kw_databases one = {0};
+	bool emptied;
 
 	kw_turn_want(&source->turn);
 	kw_found_forget(&source->store.found);
-	return kw_store_empty(&source->store, database);
+	emptied = kw_store_empty(&source->store, database);
+	if (emptied && kw_databases_add(&one, database))
+		kw_sweep_emptied(&source->sweep, &one);
+	kw_databases_close(&one);
+	return emptied;
 }
 
 /* A difference by a silent command is none: the feed tells of such keys at a pace of its own. */
