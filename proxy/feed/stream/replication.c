@@ -6,7 +6,6 @@
 #include "base/sm.h"
 #include "feed/stream/forks.h"
 #include "fetch/data.h"
-#include "keys/databases.h"
 #include "redis/server.h"
 #include "stream/attach.h"
 #include "stream/parse.h"
@@ -66,6 +65,7 @@ struct kw_replication {
 	enum kw_replication_start asks; /* GOES_ON: what the last stream lacks */
 	uint32_t located; /* at this offset the stream is there; KW_REPL_ANY_DATABASE: not told */
 	uint64_t located_at;
+	uint32_t begins_in; /* there is no other one; KW_REPL_ANY_DATABASE: there is */
 	struct kw_forks forks;
 	uint64_t followed_us;   /* FOLLOWING: since then */
 	struct kw_error broken; /* the stream is none; code KW_OK: it is well */
@@ -287,16 +287,13 @@ static bool begins_whole(struct kw_replication *replication)
 /* A primary tells a SELECT as well, before its next command. A replica tells nothing else. */
 static void locate_by_payload(struct kw_replication *replication)
 {
-	const struct kw_repl_attach *attach = &replication->attach;
-	const struct kw_buffer *payload = &attach->payload;
+	const struct kw_buffer *payload = &replication->attach.payload;
 	uint64_t database;
 
 	if (kw_repl_preamble_number(kw_slice(kw_buffer_bytes(payload), kw_buffer_length(payload)),
 		    "repl-stream-db", &database) &&
-		database < KW_DATABASES_MOST) {
+		database <= KW_REPL_DATABASE_LAST)
 		replication->located = (uint32_t)database;
-		replication->located_at = attach->offset;
-	}
 }
 
 static void attached(struct kw_replication *replication)
@@ -308,7 +305,8 @@ static void attached(struct kw_replication *replication)
 		return;
 	if (start == KW_REPLICATION_ANEW)
 		kw_repl_effects_reset(replication->effects, attach->offset);
-	replication->located = KW_REPL_ANY_DATABASE;
+	replication->located = replication->begins_in;
+	replication->located_at = attach->offset;
 	if (attach->full)
 		locate_by_payload(replication);
 	kw_repl_parser_restart(replication->parser, attach->offset);
@@ -537,9 +535,10 @@ void kw_replication_catalog(
 	kw_repl_effects_catalog(replication->effects, catalog);
 }
 
-void kw_replication_databases(struct kw_replication *replication, uint32_t count)
+void kw_replication_databases(struct kw_replication *replication, uint32_t there, uint32_t followed)
 {
-	kw_repl_effects_set_weight(replication->effects, count);
+	replication->begins_in = there == 1 ? 0 : KW_REPL_ANY_DATABASE;
+	kw_repl_effects_set_weight(replication->effects, followed);
 }
 
 uint64_t kw_replication_offset(const struct kw_replication *replication)

@@ -88,8 +88,12 @@ void kw_replication_forget(struct kw_replication *replication);
 void kw_replication_catalog(
 	struct kw_replication *replication, const struct kw_repl_catalog *catalog);
 
-/* So many are followed: in each of them a key changes while the database is not known. */
-void kw_replication_databases(struct kw_replication *replication, uint32_t count);
+/*
+ * How many the server has, and how many of them are followed: in each of these a key changes while
+ * the database is not known. With one alone it is known.
+ */
+void kw_replication_databases(
+	struct kw_replication *replication, uint32_t there, uint32_t followed);
 
 /* All effects up to here were told. */
 uint64_t kw_replication_offset(const struct kw_replication *replication);

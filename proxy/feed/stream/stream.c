@@ -123,8 +123,7 @@ static bool is_primary(const struct stream *stream)
  */
 static void locate(struct stream *stream)
 {
-	bool known = kw_replication_is_located(stream->replication) ||
-		     kw_changes_databases(&stream->changes) < 2;
+	bool known = kw_replication_is_located(stream->replication);
 	struct kw_error why;
 
 	if (known && kw_replication_offset(stream->replication) > 0)
@@ -298,7 +297,8 @@ static void commands_learnt(void *arg, const struct kw_repl_catalog *catalog)
 	struct stream *stream = arg;
 
 	kw_replication_catalog(stream->replication, catalog);
-	kw_replication_databases(stream->replication, kw_changes_databases(&stream->changes));
+	kw_replication_databases(stream->replication, kw_watch_databases(stream->watch),
+		kw_changes_databases(&stream->changes));
 	if (stream->sm.state == STARTING)
 		kw_replication_open(stream->replication, stream->options.address,
 			kw_watch_identity(stream->watch));

@@ -470,6 +470,31 @@ static void a_flush_that_was_told_explains_no_later_loss(void **state)
 	test_end(&test);
 }
 
+static bool is_auditing(struct test *test)
+{
+	return test_stats(test).reconciles_audit > 0;
+}
+
+/* An audit takes hours, and keeps what explains the absence of keys until it ends. */
+static void a_flush_during_an_audit_explains_no_later_loss(void **state)
+{
+	struct test test;
+
+	follow_many(&test);
+	kw_source_set_limits(test.source, 0, 0, 1);
+	test_until(&test, is_auditing, "the audit");
+	test_ask(&test, "SELECT 0");
+	test_ask(&test, "FLUSHDB");
+	test_ask(&test, FILL);
+	test_settle(&test);
+	await_looks(&test);
+	assert_int_equal(test_stats(&test).reconciles_audit, 1);
+	lose_keys(&test, NULL);
+	test_until_state(&test, KW_SOURCE_HELD);
+	assert_true(test_has(&test, 0, "key:1"));
+	test_end(&test);
+}
+
 static void a_flush_in_a_gap_explains_what_is_missing(void **state)
 {
 	struct test test;
@@ -495,6 +520,78 @@ static void follow_unlocated(struct test *test)
 	test->states[0] = '\0';
 	test_follow(test);
 	test_settle(test);
+}
+
+/* The backlog goes on without a SELECT, and no other database is written to. */
+static void assert_values_are_taken(struct test *test)
+{
+	uint64_t before = test_stats(test).values;
+
+	for (int i = 0; i < 20; i++) {
+		test_ask(test, "SET key %d", i);
+		test_run_ms(test, 20);
+	}
+	test_settle(test);
+	assert_true(test_stats(test).values >= before + 10);
+	assert_int_equal(test_stats(test).reconciles_connection, 0);
+}
+
+static void the_one_database_that_is_followed_is_found(void **state)
+{
+	static const int64_t databases[] = {0};
+	struct test test;
+
+	begin_as(&test, AT_ONCE, KW_SOURCE_FEED_STREAM);
+	test.options.databases = databases;
+	test.options.database_count = 1;
+	test_follow(&test);
+	test_ask(&test, "SET key 1");
+	test_settle(&test);
+	test_leave(&test);
+	test_follow(&test);
+	test_settle(&test);
+	assert_values_are_taken(&test);
+	end_same(&test);
+}
+
+/* Nothing has to be published for that. */
+static void the_one_database_of_a_server_is_known(void **state)
+{
+	struct test test;
+
+	follow(&test, AT_ONCE "--databases 1 --user default on nopass ~* &* +@all -publish");
+	test_ask(&test, "SET key 1");
+	test_settle(&test);
+	test_leave(&test);
+	test_follow(&test);
+	test_settle(&test);
+	assert_values_are_taken(&test);
+	end_same(&test);
+}
+
+/* It is named in a warning, and the others are followed. */
+static void a_database_beyond_all_that_are_followed_breaks_nothing(void **state)
+{
+	static const int64_t databases[] = {0};
+	struct test test;
+
+	begin_as(&test, AT_ONCE "--databases 70000", KW_SOURCE_FEED_STREAM);
+	test.options.databases = databases;
+	test.options.database_count = 1;
+	test_follow(&test);
+	test_settle(&test);
+	for (int i = 0; i < 5; i++) {
+		test_ask(&test, "SELECT 66000");
+		test_ask(&test, "SET beyond %d", i);
+		test_ask(&test, "SELECT 0");
+		test_ask(&test, "SET other:%d 1", i);
+		test_ask(&test, "MOVE other:%d 66000", i);
+		test_ask(&test, "SET key %d", i);
+	}
+	test_settle(&test);
+	assert_values_are_taken(&test);
+	assert_int_equal(test_stats(&test).reconciles, 0);
+	end_same(&test);
 }
 
 static void a_flush_of_a_database_that_is_not_known_empties_it(void **state)
@@ -880,7 +977,11 @@ int main(void)
 		cmocka_unit_test(the_end_of_the_data_connection_costs_no_scan_either),
 		cmocka_unit_test(a_gap_beyond_the_backlog_is_a_reconcile),
 		cmocka_unit_test(a_flush_that_was_told_explains_no_later_loss),
+		cmocka_unit_test(a_flush_during_an_audit_explains_no_later_loss),
 		cmocka_unit_test(a_flush_in_a_gap_explains_what_is_missing),
+		cmocka_unit_test(the_one_database_that_is_followed_is_found),
+		cmocka_unit_test(the_one_database_of_a_server_is_known),
+		cmocka_unit_test(a_database_beyond_all_that_are_followed_breaks_nothing),
 		cmocka_unit_test(a_flush_of_a_database_that_is_not_known_empties_it),
 		cmocka_unit_test(keys_after_a_flush_of_a_database_that_is_not_known_are_a_doubt),
 		cmocka_unit_test(after_some_changes_a_synchronisation_tells_the_database),
