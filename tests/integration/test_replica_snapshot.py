@@ -41,9 +41,9 @@ def wait_answer(server, timeout=10):
     wait_for(answers, "the server is held up", timeout)
 
 
-def in_mid_snapshot(bed, proxy=None, **agent):
+def in_mid_snapshot(bed, proxy=None, server="installed", **agent):
     """The records come as fast as a slow server loads them, so most are still to be read."""
-    primary, replica = bed.server("primary"), bed.server("replica", **SLOW_LOAD)
+    primary, replica = bed.server("primary", server), bed.server("replica", server, **SLOW_LOAD)
     data.fill_plain(primary, KEYS, length=LENGTH)
     replica.command("SET", "old", 1)
     follower = bed.proxy(primary, **(proxy or {}))
@@ -157,7 +157,7 @@ def test_a_primary_upgraded_in_mid_snapshot(bed, need_server):
     """What comes now would not be loaded: the server is told so at once, not left waiting for it."""
     need_server("redis-trixie")
     # It comes back with other data each time: they may go.
-    primary, replica, _, agent = in_mid_snapshot(bed, {"source__max_missing": 1})
+    primary, replica, _, agent = in_mid_snapshot(bed, {"source__max_missing": 1}, "own")
     primary.kill()
     primary.binary = "redis-trixie"
     primary.restart()
@@ -166,7 +166,7 @@ def test_a_primary_upgraded_in_mid_snapshot(bed, need_server):
     wait_answer(replica)
     wait_for(lambda: link(agent)["link"] == "off", "it holds on to the server")
     primary.kill()
-    primary.binary = "installed"
+    primary.binary = "own"
     primary.restart()
     data.fill(primary)
     agent.wait_warm(60)

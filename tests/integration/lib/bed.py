@@ -6,7 +6,7 @@ import tempfile
 from . import compare
 from .daemon import CARRIER, Agent, Gateway, Proxy
 from .process import SLOW
-from .server import Server
+from .server import FEED, Server
 
 LOG_LINES = 60 # of each process, shown when a test fails
 
@@ -22,7 +22,8 @@ class Pair:
         self.agent.wait_warm(timeout)
         compare.assert_equal_now(self.primary, self.replica)
 
-    def wait_same(self, timeout=30.0):
+    def wait_same(self, timeout=90.0 if FEED == "stream" else 30.0):
+        """By the stream a consumer that a command created without a word is added by the audit, which has its pace."""
         compare.wait_same(self.primary, self.replica, timeout)
 
     def wait_equal(self, timeout=30.0):
