@@ -536,6 +536,13 @@ static void assert_values_are_taken(struct test *test)
 	assert_int_equal(test_stats(test).reconciles_connection, 0);
 }
 
+static void follow_again(struct test *test)
+{
+	test_leave(test);
+	test_follow(test);
+	test_settle(test);
+}
+
 static void the_one_database_that_is_followed_is_found(void **state)
 {
 	static const int64_t databases[] = {0};
@@ -547,9 +554,7 @@ static void the_one_database_that_is_followed_is_found(void **state)
 	test_follow(&test);
 	test_ask(&test, "SET key 1");
 	test_settle(&test);
-	test_leave(&test);
-	test_follow(&test);
-	test_settle(&test);
+	follow_again(&test);
 	assert_values_are_taken(&test);
 	end_same(&test);
 }
@@ -562,9 +567,7 @@ static void the_one_database_of_a_server_is_known(void **state)
 	follow(&test, AT_ONCE "--databases 1 --user default on nopass ~* &* +@all -publish");
 	test_ask(&test, "SET key 1");
 	test_settle(&test);
-	test_leave(&test);
-	test_follow(&test);
-	test_settle(&test);
+	follow_again(&test);
 	assert_values_are_taken(&test);
 	end_same(&test);
 }
