@@ -1,12 +1,18 @@
 #include "feed/notify/flush.h"
 
 #include "base/buffer.h"
+#include "base/clock.h"
 #include "redis/server.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* A call that is not counted yet is asked for again after 1 ms, then 2, and so on: for a second. */
+#define COUNT_ASKED_MOST 22
+#define COUNT_PAUSE_US UINT64_C(1000)
+#define COUNT_DOUBLED_MOST 6
 
 struct kw_flush_question {
 	uint32_t database;
@@ -24,6 +30,7 @@ static bool holds(const void *owner, int state)
 	case KW_FLUSH_IDLE:
 		return flush->question_count == 0;
 	case KW_FLUSH_LISTING:
+	case KW_FLUSH_COUNTING:
 		return flush->seen > 0 && flush->question_count == 0;
 	case KW_FLUSH_CANARIES:
 		return flush->answered < flush->question_count;
@@ -34,8 +41,10 @@ static bool holds(const void *owner, int state)
 
 static const struct kw_sm_state states[] = {
 	[KW_FLUSH_IDLE] = {"idle", KW_SM_TO(KW_FLUSH_LISTING), KW_SM_INITIAL},
-	[KW_FLUSH_LISTING] = {"listing",
-		KW_SM_TO(KW_FLUSH_CANARIES) | KW_SM_TO(KW_FLUSH_EVENTS) | KW_SM_TO(KW_FLUSH_IDLE)},
+	[KW_FLUSH_LISTING] = {"listing", KW_SM_TO(KW_FLUSH_COUNTING) | KW_SM_TO(KW_FLUSH_CANARIES) |
+						 KW_SM_TO(KW_FLUSH_EVENTS) |
+						 KW_SM_TO(KW_FLUSH_IDLE)},
+	[KW_FLUSH_COUNTING] = {"counting", KW_SM_TO(KW_FLUSH_LISTING) | KW_SM_TO(KW_FLUSH_IDLE)},
 	[KW_FLUSH_CANARIES] = {"canaries", KW_SM_TO(KW_FLUSH_EVENTS) | KW_SM_TO(KW_FLUSH_IDLE)},
 	[KW_FLUSH_EVENTS] = {"events", KW_SM_TO(KW_FLUSH_IDLE)},
 };
@@ -239,6 +248,11 @@ static bool are_explained(const struct kw_flush_check *flush, uint64_t empty)
 	       !lacked_before(flush);
 }
 
+static bool is_master(const struct kw_flush_check *flush)
+{
+	return strcmp(kw_watch_identity(flush->watch)->role, "master") == 0;
+}
+
 /* The table has no key of these to lose. */
 static void empty_lacking(struct kw_flush_check *flush, const struct kw_databases *listed,
 	const struct kw_databases *held)
@@ -280,6 +294,24 @@ static void take_listing(struct kw_flush_check *flush, struct kw_slice keyspace)
 	kw_databases_close(&explained);
 }
 
+/* Are there calls that the server has told, and may count yet? A replica tells of resyncs as well.
+ */
+static bool counts_late(const struct kw_flush_check *flush)
+{
+	return !flush->late && is_master(flush) && flush->asked < COUNT_ASKED_MOST &&
+	       flush->counted.all + flush->counted.one < flush->checked - flush->told;
+}
+
+static void await_count(struct kw_flush_check *flush)
+{
+	const uint32_t doubled =
+		flush->asked < COUNT_DOUBLED_MOST ? flush->asked : COUNT_DOUBLED_MOST;
+
+	flush->again_us = kw_clock_us() + (COUNT_PAUSE_US << doubled);
+	kw_sm_move(&flush->sm, KW_FLUSH_COUNTING, "");
+	flush->handlers->turn_wanted(flush->handlers->arg);
+}
+
 static void keyspace_answered(void *arg, const struct kw_reply *reply)
 {
 	struct kw_flush_check *flush = arg;
@@ -291,6 +323,10 @@ static void keyspace_answered(void *arg, const struct kw_reply *reply)
 	}
 	if (reply->type != KW_REPLY_STRING) {
 		kw_data_refused(flush->data, "INFO keyspace", "+info", reply);
+		return;
+	}
+	if (counts_late(flush)) {
+		await_count(flush);
 		return;
 	}
 	take_listing(flush, reply->text);
@@ -316,9 +352,27 @@ static void commandstats_answered(void *arg, const struct kw_reply *reply)
 	}
 	kw_watch_see_flushes(flush->watch, reply->text);
 	flush->counted = kw_watch_flushes(flush->watch);
-	if (kw_watch_debugged(flush->watch, reply->text, flush->debug_us) ||
-		strcmp(kw_watch_identity(flush->watch)->role, "master") != 0)
+	if (kw_watch_debugged(flush->watch, reply->text, flush->debug_us) || !is_master(flush))
 		flush->extent = KW_FLUSH_OF_DATA_SET;
+}
+
+static void ask(struct kw_flush_check *flush)
+{
+	flush->asked++;
+	kw_sm_move(&flush->sm, KW_FLUSH_LISTING, "");
+	kw_data_info(flush->data, commandstats_answered, flush, "commandstats");
+	kw_data_info(flush->data, keyspace_answered, flush, "keyspace");
+}
+
+void kw_flush_turn(struct kw_flush_check *flush, uint64_t now_us)
+{
+	if (flush->sm.state == KW_FLUSH_COUNTING && now_us >= flush->again_us)
+		ask(flush);
+}
+
+uint64_t kw_flush_ready_us(const struct kw_flush_check *flush)
+{
+	return flush->sm.state == KW_FLUSH_COUNTING ? flush->again_us : UINT64_MAX;
 }
 
 static void begin(struct kw_flush_check *flush)
@@ -329,9 +383,8 @@ static void begin(struct kw_flush_check *flush)
 	flush->counted = (struct kw_watch_flushes){0};
 	flush->explained = false;
 	kw_databases_clear(&flush->doubted);
-	kw_sm_move(&flush->sm, KW_FLUSH_LISTING, "");
-	kw_data_info(flush->data, commandstats_answered, flush, "commandstats");
-	kw_data_info(flush->data, keyspace_answered, flush, "keyspace");
+	flush->asked = 0;
+	ask(flush);
 }
 
 void kw_flush_seen(struct kw_flush_check *flush)

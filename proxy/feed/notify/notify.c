@@ -612,6 +612,7 @@ static void turn(struct kw_feed *feed, uint64_t now_us)
 	kw_feed_batch_tell(&notify->batch);
 	if (notify->sm.state == RUNNING) {
 		kw_prover_turn(notify->prover);
+		kw_flush_turn(&notify->flush, now_us);
 		kw_refetch_turn(&notify->refetch, now_us);
 		tell_examined(notify);
 	}
@@ -620,9 +621,13 @@ static void turn(struct kw_feed *feed, uint64_t now_us)
 static uint64_t ready_us(const struct kw_feed *feed, uint64_t now_us)
 {
 	const struct notify *notify = const_notify_of(feed);
+	uint64_t refetch_us, flush_us;
 
-	return notify->sm.state == RUNNING ? kw_refetch_ready_us(&notify->refetch, now_us)
-					   : UINT64_MAX;
+	if (notify->sm.state != RUNNING)
+		return UINT64_MAX;
+	refetch_us = kw_refetch_ready_us(&notify->refetch, now_us);
+	flush_us = kw_flush_ready_us(&notify->flush);
+	return refetch_us < flush_us ? refetch_us : flush_us;
 }
 
 static void stored(struct kw_feed *feed, uint32_t database, struct kw_slice key,
