@@ -147,6 +147,8 @@ void kw_flush_looked(struct kw_flush_check *flush)
 	if (handlers->mends(handlers->arg)) {
 		if (untold.all + untold.one < flush->uncounted)
 			return;
+		if (untold.all > 0)
+			kw_databases_add_all(&flush->unexplained);
 		handlers->explain(handlers->arg, &flush->unexplained);
 		kw_watch_flushes_told(flush->watch);
 	}

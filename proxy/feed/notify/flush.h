@@ -18,10 +18,11 @@
  * database was spared. All other databases are told as doubted.
  *
  * A server can count a call later than it tells the flush: Redis 8 frees the keys in another
- * thread, and counts the command when that is done. That takes 2 ms for 5000 keys. So it is asked
- * again for about a second (COUNTING). A flush that no call explains then is remembered as
- * uncounted while its doubt is not mended. If a look finds as many calls as are uncounted, the
- * databases that were doubted are told as explained.
+ * thread, and counts the command when that is done. That takes 2 ms for 5000 keys, and 2 s for
+ * three million. So it is asked again for about a second (COUNTING). A flush that no call explains
+ * then is remembered as uncounted while its doubt is not mended. If a look finds as many calls as
+ * are uncounted, the databases that were doubted are told as explained, and after a FLUSHALL all
+ * are.
  *
  * Without an invalidation (a server that lacks CLIENT TRACKING), a flush is seen in the counters of
  * a look, up to a watch interval late. A canary can have been written anew meanwhile, so canaries
