@@ -45,7 +45,7 @@ struct kw_doctor_server {
 	struct kw_tls_context *tls;     /* of rediss://; the caller's reference goes over */
 	const struct kw_wanted *wanted; /* what its user needs there; static */
 	size_t wanted_count;            /* 0: not looked at */
-	/* KW_DOCTOR_FOLLOWED. NULL: flags do not matter, and CONFIG is not sent. */
+	/* NULL: flags do not matter, and only of KW_DOCTOR_STREAMED CONFIG is asked at all. */
 	bool (*flags)(struct kw_slice text, char wanted[KW_DOCTOR_FLAGS]);
 	const struct kw_wanted *set_flags; /* it sets them; NULL: it does not */
 	const char *master;                /* KW_DOCTOR_SENTINEL: sentinel.name; copied */

@@ -233,7 +233,7 @@ static void rest(struct kw_sweep *sweep, const char *why)
 	kw_sm_move(&sweep->sm, KW_SWEEP_IDLE, why);
 }
 
-/* What is explained stays so: the table still has those keys. */
+/* What is explained stays so: the table can still have those keys. */
 void kw_sweep_stop(struct kw_sweep *sweep)
 {
 	rest(sweep, "stopped");

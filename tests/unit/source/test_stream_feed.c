@@ -489,6 +489,8 @@ static void a_flush_during_an_audit_explains_no_later_loss(void **state)
 	test_settle(&test);
 	await_looks(&test);
 	assert_int_equal(test_stats(&test).reconciles_audit, 1);
+	assert_int_equal(
+		test_stats(&test).reconciles, 0); /* such a one would end the explanation */
 	lose_keys(&test, NULL);
 	test_until_state(&test, KW_SOURCE_HELD);
 	assert_true(test_has(&test, 0, "key:1"));
