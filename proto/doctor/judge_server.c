@@ -255,7 +255,10 @@ static bool find_limit(const char *text, const struct buffer *buffer, struct lim
 	return false;
 }
 
-/* Of what the proxy listens to. */
+/*
+ * Of what the proxy listens to. From 7.0 on a server takes its backlog as the hard limit for
+ * replicas, if that is more. (Older ones are not asked for it.)
+ */
 static void judge_buffer(const struct kw_doctor_server_facts *facts, const struct buffer *buffer,
 	struct kw_findings *findings)
 {
@@ -263,6 +266,8 @@ static void judge_buffer(const struct kw_doctor_server_facts *facts, const struc
 
 	if (!find_limit(facts->buffers, buffer, &limit))
 		return;
+	if (buffer == &replica && limit.hard > 0 && limit.hard < facts->backlog_bytes)
+		limit.hard = facts->backlog_bytes;
 	if ((limit.hard == 0 || limit.hard >= buffer->hard) &&
 		(limit.soft == 0 || limit.soft >= buffer->soft))
 		return;

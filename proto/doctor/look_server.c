@@ -99,6 +99,7 @@ static bool is_name(const struct kw_reply *reply, const char *name)
 static void take_config(struct kw_server_look *look, const struct kw_reply *reply)
 {
 	struct kw_doctor_server_facts *facts = &look->facts;
+	char backlog[24] = "";
 
 	if (reply->type == KW_REPLY_ERROR) {
 		facts->config = kw_server_lacks_command(reply->text) ? KW_DOCTOR_CONFIG_GONE
@@ -115,7 +116,10 @@ static void take_config(struct kw_server_look *look, const struct kw_reply *repl
 			copy_value(value, facts->flags, sizeof facts->flags);
 		else if (is_name(&reply->elements[i], "client-output-buffer-limit"))
 			copy_value(value, facts->buffers, sizeof facts->buffers);
+		else if (is_name(&reply->elements[i], "repl-backlog-size"))
+			copy_value(value, backlog, sizeof backlog);
 	}
+	facts->backlog_bytes = strtoull(backlog, NULL, 10);
 	if (look->server.flags)
 		facts->flags_good =
 			look->server.flags(kw_slice_text(facts->flags), facts->flags_wanted);
@@ -188,7 +192,8 @@ static void ask_config(struct kw_server_look *look)
 	look->waits++;
 	if (identity->valkey || identity->major >= 7)
 		kw_redis_words(look->redis, on_config, look, "CONFIG", "GET",
-			"notify-keyspace-events", "client-output-buffer-limit", NULL);
+			"notify-keyspace-events", "client-output-buffer-limit", "repl-backlog-size",
+			NULL);
 	else
 		kw_redis_words(look->redis, on_config, look, "CONFIG", "GET",
 			"[nc][ol][ti][ie][fn][yt]-*", NULL);

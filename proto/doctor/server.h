@@ -67,6 +67,7 @@ struct kw_doctor_server_facts {
 	char flags[KW_DOCTOR_FLAGS], flags_wanted[KW_DOCTOR_FLAGS];
 	enum kw_doctor_may may_set; /* CONFIG SET notify-keyspace-events */
 	char buffers[256];          /* client-output-buffer-limit; "": not told */
+	uint64_t backlog_bytes;     /* repl-backlog-size; 0: not told */
 
 	struct kw_host_facts host;
 };

@@ -105,6 +105,11 @@ SPOIL(streamed_counted, streamed_counting(facts); facts->good = 1)
 SPOIL(streamed_writable, streamed(facts); facts->identity.writable_replica = true)
 SPOIL(streamed_small, streamed(facts); strcpy(facts->buffers, "slave 1048576 524288 60"))
 SPOIL(streamed_small_named, streamed(facts); strcpy(facts->buffers, "replica 0 1048576 60"))
+SPOIL(streamed_backlog, streamed(facts); strcpy(facts->buffers, "slave 1048576 0 0");
+	facts->backlog_bytes = 256 * MIB)
+SPOIL(streamed_small_backlog, streamed_backlog(facts); facts->backlog_bytes = 8 * MIB)
+SPOIL(streamed_backlog_unlimited, streamed_small_backlog(facts);
+	strcpy(facts->buffers, "slave 0 0 0"))
 SPOIL(streamed_normal, streamed(facts); strcpy(facts->buffers, "normal 1048576 0 0 slave 0 0 0"))
 SPOIL(streamed_small_pubsub, streamed(facts); strcpy(facts->buffers, "slave 0 0 0 pubsub 1 1 1"))
 SPOIL(small_replica, strcpy(facts->buffers, "normal 0 0 0 slave 1 1 1"))
@@ -175,6 +180,11 @@ static void servers_are_judged_by_their_use(void **state)
 				"replica 256mb"}},
 		{"the same by its newer name", streamed_small_named,
 			{WARNING, "client-output-buffer-limit", "soft 1024 KiB", "replica 256mb"}},
+		{"a buffer below a large backlog", streamed_backlog, {0}},
+		{"a buffer below a small backlog", streamed_small_backlog,
+			{WARNING, "client-output-buffer-limit", "8192 KiB (soft 0 KiB)",
+				"replica 256mb"}},
+		{"no limit, and a small backlog", streamed_backlog_unlimited, {0}},
 		{"a limit of normal clients beside a stream", streamed_normal,
 			{WARNING, "client-output-buffer-limit", "1024 KiB", "normal 0 0 0"}},
 		{"a small buffer of subscribers beside a stream", streamed_small_pubsub, {0}},
