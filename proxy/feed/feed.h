@@ -189,6 +189,8 @@ struct kw_feed_handlers {
 	 * that is under way, an audit too, may have found them gone before.
 	 */
 	void (*explain)(void *arg, const struct kw_databases *databases);
+	/* That is used up: the table has none of those keys any more, or a doubt follows. */
+	void (*unexplain)(void *arg, const struct kw_databases *databases);
 	/*
 	 * A question: was it known before this moment (monotonic) that keys are missing on the
 	 * server, and does nothing explain why? Then a command that came later does not, either.

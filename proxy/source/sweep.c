@@ -260,12 +260,10 @@ void kw_sweep_explain(struct kw_sweep *sweep, const struct kw_databases *databas
 	sweep->brake.rescan_us = 0;
 }
 
-/* Whatever explained their absent keys is used up: the table has none of these any more. */
-void kw_sweep_emptied(struct kw_sweep *sweep, const struct kw_databases *databases)
+void kw_sweep_unexplain(struct kw_sweep *sweep, const struct kw_databases *databases)
 {
 	uint32_t db = 0;
 
-	sweep->brake.rescan_us = 0;
 	if (databases->all) {
 		kw_sweep_forget_explanations(sweep);
 		return;

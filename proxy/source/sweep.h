@@ -155,15 +155,15 @@ void kw_sweep_begin(struct kw_sweep *sweep, enum kw_sweep_kind kind,
 /*
  * The server counted a command that explains why keys of these databases (NULL: of all) are absent:
  * the brake does not count them until a sweep has ended, and the one that waits for its end, or
- * until they are emptied. A sweep that is held looks again at once.
+ * until kw_sweep_unexplain. A sweep that is held looks again at once.
  */
 void kw_sweep_explain(struct kw_sweep *sweep, const struct kw_databases *databases);
 
 /*
- * These were emptied in the table. An explanation of theirs is used up: it must not let keys go
- * that are lost later. A sweep that is held looks again at once.
+ * The table has none of those keys any more, or a doubt of these databases follows. What explained
+ * them is used up: it must not let keys go that are lost later.
  */
-void kw_sweep_emptied(struct kw_sweep *sweep, const struct kw_databases *databases);
+void kw_sweep_unexplain(struct kw_sweep *sweep, const struct kw_databases *databases);
 
 /* Another server answers: what the last one counted explains nothing any more. */
 void kw_sweep_forget_explanations(struct kw_sweep *sweep);

@@ -248,7 +248,7 @@ static bool feed_flushed(void *arg, const struct kw_databases *databases, uint64
 
 	if (!takes_values(source) || !kw_store_flush(&source->store, databases, begin))
 		return false;
-	kw_sweep_emptied(&source->sweep, databases);
+	kw_sweep_unexplain(&source->sweep, databases);
 	kw_found_forget(&source->store.found);
 	kw_turn_want(&source->turn);
 	return true;
@@ -277,7 +277,7 @@ static bool feed_empty(void *arg, uint32_t database)
 	kw_found_forget(&source->store.found);
 	emptied = kw_store_empty(&source->store, database);
 	if (emptied && kw_databases_add(&one, database))
-		kw_sweep_emptied(&source->sweep, &one);
+		kw_sweep_unexplain(&source->sweep, &one);
 	kw_databases_close(&one);
 	return emptied;
 }
@@ -436,6 +436,13 @@ static void feed_explains(void *arg, const struct kw_databases *databases)
 	kw_turn_want(&source->turn);
 }
 
+static void feed_unexplains(void *arg, const struct kw_databases *databases)
+{
+	struct kw_source *source = arg;
+
+	kw_sweep_unexplain(&source->sweep, databases);
+}
+
 static bool feed_asks_lacked(void *arg, uint64_t before_us)
 {
 	const struct kw_source *source = arg;
@@ -453,6 +460,6 @@ struct kw_feed_handlers kw_source_hears_feed(struct kw_source *source)
 	return (struct kw_feed_handlers){feed_ready, feed_dirty, feed_value, feed_flushed,
 		feed_swapped, feed_empty, kw_source_doubt, feed_passed, feed_examined, feed_ordered,
 		feed_lost, feed_stopped, feed_wants_turn, feed_asks_held, feed_asks_lacking,
-		feed_asks_explained, feed_asks_mends, feed_explains, feed_asks_lacked,
-		feed_asks_may_write, feed_functions, source};
+		feed_asks_explained, feed_asks_mends, feed_explains, feed_unexplains,
+		feed_asks_lacked, feed_asks_may_write, feed_functions, source};
 }

@@ -131,9 +131,9 @@ static void touch_everywhere(struct kw_changes *changes, struct kw_slice key)
 }
 
 /*
- * The stream leaves nothing out, and names the database of a flush. So the flush explains at once
- * why keys are gone, also to a sweep that has found them gone already. Counted calls, which can be
- * of any database, need the question `lacked` for that; here it is not asked.
+ * The stream leaves nothing out, and names the database of a flush. So the flush empties it at
+ * once, or explains why its keys are gone (flushed.h). Counted calls, which can be of any database,
+ * need the question `lacked` for that; here it is not asked.
  */
 static void tell_flush(struct kw_changes *changes, const struct kw_repl_effect *effect)
 {
@@ -151,10 +151,9 @@ static void tell_flush(struct kw_changes *changes, const struct kw_repl_effect *
 	}
 	if (all || !kw_databases_add(&databases, effect->database))
 		kw_databases_add_all(&databases);
-	changes->handlers->explain(changes->handlers->arg, &databases);
 	if (kw_flushed_under_way(&changes->flushed) ||
 		!changes->handlers->flushed(changes->handlers->arg, &databases, changes->begin))
-		kw_flushed_add(&changes->flushed, all ? NULL : &effect->database, changes->begin);
+		kw_flushed_add(&changes->flushed, &databases, changes->begin);
 	kw_databases_close(&databases);
 }
 

@@ -41,7 +41,7 @@ struct finding {
 	struct kw_databases listed, held;
 	struct kw_databases doubted;    /* flushed, and with keys again */
 	struct kw_databases suspicious; /* one of these may be so */
-	struct kw_databases emptied;
+	bool one;                       /* the one that is not known was found empty */
 };
 
 static void tell_doubt(const struct kw_flushed *flushed, enum kw_doubt cause,
@@ -68,19 +68,28 @@ static void look_at_database(
 	else if (listed || !handlers->empty(handlers->arg, database))
 		kw_databases_add(&finding->doubted, database);
 	if (!sure && !listed)
-		kw_databases_add(&finding->emptied, database);
+		finding->one = true;
 }
 
 static void tell_finding(struct kw_flushed *flushed, const struct finding *finding)
 {
-	const struct kw_feed_handlers *handlers = flushed->handlers;
-	bool found = !kw_databases_empty(&finding->emptied);
-
-	if (found)
-		handlers->explain(handlers->arg, &finding->emptied);
 	tell_doubt(flushed, KW_DOUBT_FLUSH, &finding->doubted, "was flushed, and has keys again");
-	tell_doubt(flushed, found ? KW_DOUBT_COMMAND : KW_DOUBT_FLUSH, &finding->suspicious,
+	tell_doubt(flushed, finding->one ? KW_DOUBT_COMMAND : KW_DOUBT_FLUSH, &finding->suspicious,
 		"may have been flushed: the replication stream does not tell yet which one was");
+}
+
+/*
+ * What was asked about is empty in the table now, or is about to be doubted. In an audit that takes
+ * hours nothing must be left that explains a later loss.
+ */
+static void use_up(const struct kw_flushed *flushed)
+{
+	const struct kw_feed_handlers *handlers = flushed->handlers;
+	const struct kw_databases *later = &flushed->later.databases;
+
+	handlers->unexplain(handlers->arg, &flushed->asked.databases);
+	if (!kw_databases_empty(later))
+		handlers->explain(handlers->arg, later);
 }
 
 static void take_listing(struct kw_flushed *flushed, struct kw_slice keyspace)
@@ -97,12 +106,12 @@ static void take_listing(struct kw_flushed *flushed, struct kw_slice keyspace)
 		if (sure || flushed->asked.one)
 			look_at_database(flushed, &finding, db, sure);
 	}
+	use_up(flushed);
 	tell_finding(flushed, &finding);
 	kw_databases_close(&finding.listed);
 	kw_databases_close(&finding.held);
 	kw_databases_close(&finding.doubted);
 	kw_databases_close(&finding.suspicious);
-	kw_databases_close(&finding.emptied);
 }
 
 static void keyspace_answered(void *arg, const struct kw_reply *reply)
@@ -148,12 +157,11 @@ static struct kw_flushes *flushes_from(struct kw_flushed *flushed, uint64_t begi
 	return &flushed->later;
 }
 
-void kw_flushed_add(struct kw_flushed *flushed, const uint32_t *database, uint64_t begin)
+void kw_flushed_add(
+	struct kw_flushed *flushed, const struct kw_databases *databases, uint64_t begin)
 {
-	struct kw_databases *set = &flushes_from(flushed, begin)->databases;
-
-	if (!database || !kw_databases_add(set, *database))
-		kw_databases_add_all(set);
+	flushed->handlers->explain(flushed->handlers->arg, databases);
+	kw_databases_merge(&flushes_from(flushed, begin)->databases, databases);
 	if (!kw_flushed_under_way(flushed))
 		ask(flushed);
 }

@@ -11,10 +11,13 @@
  * before goes, and keys that came later are in the stream behind it. A database with keys again is
  * in doubt, because the table has keys of both sides of the flush.
  *
+ * Until then the flush explains why keys of these are gone, also to a sweep that has found them
+ * gone already. From the answer on it explains nothing, but for the databases in doubt.
+ *
  * A stream that has not told its database yet flushes one that is not known. All databases that the
- * answer does not list are empty, and that explains why their keys are gone. Any other can be the
- * one, with keys again, so each is in doubt. If one was found empty, it is that one most likely,
- * and nothing explains why keys of another are gone.
+ * answer does not list are empty, and are told as flushed. Any other can be the one, with keys
+ * again, so each is in doubt. If one was found empty, it is that one most likely, and nothing
+ * explains why keys of another are gone.
  *
  * The owner provides the struct, zeroed but for its first members. Loop thread only.
  */
@@ -47,8 +50,9 @@ struct kw_flushed {
 
 void kw_flushed_close(struct kw_flushed *flushed);
 
-/* This database was flushed (NULL: all), by a command that begins there in the stream. */
-void kw_flushed_add(struct kw_flushed *flushed, const uint32_t *database, uint64_t begin);
+/* These databases were flushed, by a command that begins there in the stream. */
+void kw_flushed_add(
+	struct kw_flushed *flushed, const struct kw_databases *databases, uint64_t begin);
 
 /* One database was flushed, and it is not known which. */
 void kw_flushed_add_one(struct kw_flushed *flushed, uint64_t begin);

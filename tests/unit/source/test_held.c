@@ -245,6 +245,29 @@ static void a_flush_that_explains_itself_during_an_audit_is_not_held(void **stat
 	end();
 }
 
+/* The answer about a flush comes while an audit walks, which takes hours. */
+static void what_is_used_up_explains_no_later_loss(void **state)
+{
+	const struct kw_feed_handlers *handlers = &fake_feed.handlers;
+	const struct kw_databases all = {.all = true};
+	struct kw_databases other = {0};
+
+	for (int of_all = 0; of_all < 2; of_all++) {
+		begin(0.2);
+		kw_source_set_limits(test.source, 0, 0, 1);
+		test_until(&test, is_auditing, "the audit");
+		kw_databases_add(&other, 1);
+		handlers->explain(handlers->arg, of_all ? &all : &other);
+		handlers->unexplain(handlers->arg, of_all ? &all : &other);
+		kw_databases_close(&other);
+		test_ask(&test, "SELECT 1");
+		test_ask(&test, "FLUSHDB");
+		kw_source_set_limits(test.source, 0, 0, 1000000);
+		until_held();
+		end();
+	}
+}
+
 static bool other_has_one(struct test *t)
 {
 	return kw_table_database_keys(t->table, 1) == 1;
@@ -664,6 +687,7 @@ int main(void)
 		cmocka_unit_test(a_value_that_the_server_may_have_lost_is_not_amended),
 		cmocka_unit_test(what_is_emptied_during_a_sweep_is_no_part_of_the_whole),
 		cmocka_unit_test(a_flush_that_explains_itself_during_an_audit_is_not_held),
+		cmocka_unit_test(what_is_used_up_explains_no_later_loss),
 		cmocka_unit_test(
 			a_delete_that_explains_itself_during_a_sweep_explains_the_next_one),
 		cmocka_unit_test(a_replica_is_asked_for_a_sign_of_its_primary_during_a_sweep_too),

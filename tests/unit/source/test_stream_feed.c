@@ -2,6 +2,7 @@
 #include "fixture.h"
 
 #include "source/latest.h"
+#include "source/source_internal.h"
 #include "source/swap.h"
 
 #include <stdio.h>
@@ -446,12 +447,20 @@ static void lose_keys(struct test *test, const char *flush)
 	test_ask(test, "SET behind 1");
 }
 
+/* Each database is a step of an audit at least, also if it is empty by then. */
+static void write_to_others(struct test *test)
+{
+	for (int db = 1; db < 16; db++) {
+		test_ask(test, "SELECT %d", db);
+		test_ask(test, "SET key 1");
+	}
+}
+
 static void follow_many(struct test *test)
 {
 	follow(test, AT_ONCE "--repl-backlog-size 16384");
 	test_ask(test, FILL);
-	test_ask(test, "SELECT 9");
-	test_ask(test, "SET key 1");
+	write_to_others(test);
 	test_settle(test);
 }
 
@@ -470,31 +479,81 @@ static void a_flush_that_was_told_explains_no_later_loss(void **state)
 	test_end(&test);
 }
 
-static bool is_auditing(struct test *test)
+static bool is_audit_scanning(struct test *test)
 {
-	return test_stats(test).reconciles_audit > 0;
+	const struct kw_sweep *sweep = &test->source->sweep;
+
+	return sweep->kind == KW_SWEEP_AUDIT && sweep->sm.state == KW_SWEEP_SCANNING &&
+	       sweep->scanned > 0;
 }
 
-/* An audit takes hours, and keeps what explains the absence of keys until it ends. */
+/*
+ * An audit takes hours, and keeps what explains the absence of keys until it ends. This one asks
+ * for a key a second, of database 0 first.
+ */
+static void flush_during_an_audit(struct test *test, const char *flush)
+{
+	kw_source_set_limits(test->source, 0, 0, 1);
+	test_until(test, is_audit_scanning, "the first step of the audit");
+	test_ask(test, "%s", flush);
+	test_settle(test);
+	test_ask(test, "SELECT 9"); /* the stream tells its database, if it did not yet */
+	test_ask(test, "SET key 2");
+	test_ask(test, "SELECT 0");
+	test_ask(test, FILL);
+	test_settle(test);
+	await_looks(test);
+	/* Its end would end the explanation, too. */
+	assert_int_equal(test->source->sweep.kind, KW_SWEEP_AUDIT);
+	assert_int_equal(test_stats(test).reconciles_audit, 1);
+	assert_int_equal(test_stats(test).reconciles, 0);
+}
+
+static void assert_a_loss_is_held(struct test *test)
+{
+	lose_keys(test, NULL);
+	test_until_state(test, KW_SOURCE_HELD);
+	assert_true(test_has(test, 0, "key:1"));
+	test_end(test);
+}
+
 static void a_flush_during_an_audit_explains_no_later_loss(void **state)
 {
 	struct test test;
 
 	follow_many(&test);
-	kw_source_set_limits(test.source, 0, 0, 1);
-	test_until(&test, is_auditing, "the audit");
 	test_ask(&test, "SELECT 0");
-	test_ask(&test, "FLUSHDB");
-	test_ask(&test, FILL);
-	test_settle(&test);
-	await_looks(&test);
-	assert_int_equal(test_stats(&test).reconciles_audit, 1);
-	assert_int_equal(
-		test_stats(&test).reconciles, 0); /* such a one would end the explanation */
-	lose_keys(&test, NULL);
-	test_until_state(&test, KW_SOURCE_HELD);
-	assert_true(test_has(&test, 0, "key:1"));
-	test_end(&test);
+	flush_during_an_audit(&test, "FLUSHDB");
+	assert_a_loss_is_held(&test);
+}
+
+/* INFO keyspace is asked about the first change of all: the order of the stream is not known. */
+static void the_first_change_during_an_audit(struct test *test, int database, const char *flush)
+{
+	begin_as(test, AT_ONCE "--repl-backlog-size 16384", KW_SOURCE_FEED_STREAM);
+	write_to_others(test);
+	test_ask(test, "SELECT %d", database);
+	test_ask(test, FILL);
+	test_ask(test, "SELECT 0");
+	test_follow(test);
+	test_settle(test);
+	flush_during_an_audit(test, flush);
+	assert_a_loss_is_held(test);
+}
+
+static void a_flush_that_was_asked_about_explains_no_later_loss(void **state)
+{
+	struct test test;
+
+	the_first_change_during_an_audit(&test, 0, "FLUSHDB");
+	the_first_change_during_an_audit(&test, 0, "FLUSHALL");
+}
+
+static void a_flush_of_what_the_table_has_not_explains_no_later_loss(void **state)
+{
+	struct test test;
+
+	the_first_change_during_an_audit(&test, 9, "FLUSHDB");
 }
 
 static void a_flush_in_a_gap_explains_what_is_missing(void **state)
@@ -597,6 +656,19 @@ static void a_database_beyond_all_that_are_followed_breaks_nothing(void **state)
 	assert_values_are_taken(&test);
 	assert_int_equal(test_stats(&test).reconciles, 0);
 	end_same(&test);
+}
+
+static void a_flush_of_a_database_that_is_not_known_explains_no_later_loss(void **state)
+{
+	struct test test;
+
+	follow(&test, AT_ONCE "--repl-backlog-size 16384 "
+			      "--user default on nopass ~* &* +@all -publish");
+	test_ask(&test, FILL);
+	test_settle(&test);
+	follow_again(&test);
+	flush_during_an_audit(&test, "FLUSHDB");
+	assert_a_loss_is_held(&test);
 }
 
 static void a_flush_of_a_database_that_is_not_known_empties_it(void **state)
@@ -983,10 +1055,13 @@ int main(void)
 		cmocka_unit_test(a_gap_beyond_the_backlog_is_a_reconcile),
 		cmocka_unit_test(a_flush_that_was_told_explains_no_later_loss),
 		cmocka_unit_test(a_flush_during_an_audit_explains_no_later_loss),
+		cmocka_unit_test(a_flush_that_was_asked_about_explains_no_later_loss),
+		cmocka_unit_test(a_flush_of_what_the_table_has_not_explains_no_later_loss),
 		cmocka_unit_test(a_flush_in_a_gap_explains_what_is_missing),
 		cmocka_unit_test(the_one_database_that_is_followed_is_found),
 		cmocka_unit_test(the_one_database_of_a_server_is_known),
 		cmocka_unit_test(a_database_beyond_all_that_are_followed_breaks_nothing),
+		cmocka_unit_test(a_flush_of_a_database_that_is_not_known_explains_no_later_loss),
 		cmocka_unit_test(a_flush_of_a_database_that_is_not_known_empties_it),
 		cmocka_unit_test(keys_after_a_flush_of_a_database_that_is_not_known_are_a_doubt),
 		cmocka_unit_test(after_some_changes_a_synchronisation_tells_the_database),

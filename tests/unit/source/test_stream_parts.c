@@ -1,5 +1,6 @@
 /*
- * A command that the stream feed tells in parts, and what waits for its end. Between the source and
+ * What the stream feed tells in parts: a command of many keys, and what waits for its end; a flush,
+ * and what became of it. Between the source and
  * the feed stands a tap, so that the test decides when the feed gets a turn.
  */
 #include "fixture.h"
@@ -27,6 +28,7 @@ static struct {
 	unsigned gone;     /* values told: a key is gone */
 	bool is_dirty;     /* `hash` was told */
 	bool was_dirty;    /* … before the barrier passed */
+	char flushes[16];  /* what was told of them: explained, used up, Empty */
 } tap;
 
 static bool answered;
@@ -44,6 +46,34 @@ static void hear_dirty(void *arg, const struct kw_dirty_key *keys, size_t count)
 	for (size_t i = 0; i < count; i++)
 		tap.is_dirty |= kw_slice_equal(keys[i].name, kw_slice_text("hash"));
 	tap.handlers.dirty(arg, keys, count);
+}
+
+static void note_flush(char letter)
+{
+	size_t length = strlen(tap.flushes);
+
+	assert_true(length + 1 < sizeof tap.flushes);
+	tap.flushes[length] = letter;
+}
+
+static void hear_explain(void *arg, const struct kw_databases *databases)
+{
+	assert_true(kw_databases_has(databases, 0));
+	note_flush('e');
+	tap.handlers.explain(arg, databases);
+}
+
+static void hear_unexplain(void *arg, const struct kw_databases *databases)
+{
+	assert_true(kw_databases_has(databases, 0));
+	note_flush('u');
+	tap.handlers.unexplain(arg, databases);
+}
+
+static bool hear_empty(void *arg, uint32_t database)
+{
+	note_flush('E');
+	return tap.handlers.empty(arg, database);
 }
 
 static void hear_passed(void *arg)
@@ -78,6 +108,9 @@ static struct kw_feed *tapped_feed_new(
 	heard.value = hear_value;
 	heard.dirty = hear_dirty;
 	heard.passed = hear_passed;
+	heard.explain = hear_explain;
+	heard.unexplain = hear_unexplain;
+	heard.empty = hear_empty;
 	feed = kw_stream_feed_new(options, &heard);
 	tap.real = feed->operations;
 	tap.operations = *feed->operations;
@@ -155,9 +188,28 @@ static void what_follows_a_command_in_parts_is_told_before_the_barrier(void **st
 	test_end(&test);
 }
 
+/* The first change of all is asked about, and so is a flush that is told before the answer. */
+static void a_flush_explains_until_it_is_known_what_became_of_it(void **state)
+{
+	test_begin(&test, AT_ONCE, 0);
+	test.options.feed = tapped_feed_new;
+	test_ask(&test, "SET k v");
+	test_follow(&test);
+	test_settle(&test);
+	test_post(&test, "MULTI");
+	test_post(&test, "FLUSHDB");
+	test_post(&test, "FLUSHDB");
+	test_ask(&test, "EXEC");
+	test_settle(&test);
+	assert_string_equal(tap.flushes, "eeEueu");
+	test_assert_same(&test);
+	test_end(&test);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_flush_explains_until_it_is_known_what_became_of_it),
 		cmocka_unit_test(what_follows_a_command_in_parts_is_told_before_the_barrier),
 	};
 
