@@ -182,7 +182,8 @@ def markdown(runs, names, kept=""):
         text[name] = list(markdown_section(name, result, results))
         numbers.append(counts({"benchmarks": {name: result}}))
     reached, missed, unmeasured = map(sum, zip(*numbers))
-    machine = {key: value for key, value in runs[0]["machine"].items()
+    newest = max(runs, key=lambda results: results["begun"])
+    machine = {key: value for key, value in newest["machine"].items()
                if key not in ("commit", "load at the start", "load at the end")}
     missing = [name for name in names if name not in text]
     lines = [
@@ -190,7 +191,8 @@ def markdown(runs, names, kept=""):
         "`tests/bench/run` wrote this page. Do not edit it; run it again. Each section says by which command, "
         "when and at which commit its figures were measured.", "",
         *markdown_table(["machine", ""], [[key, str(value)] for key, value in machine.items()]), "",
-        "Every figure stands beside its peer's, measured in the same run.", "",
+        "Every figure stands beside its peer's, measured in the same run. The machine is that of the newest "
+        "run. Machines change, so figures of two sections are not comparable.", "",
         "Figures are medians, with the lowest and the highest round in parentheses. "
         "A ratio is the median of the rounds' own ratios. Times are in seconds unless a name says "
         "otherwise. A side that failed is shown so, with its reason. *not built* means that this "
