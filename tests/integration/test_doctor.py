@@ -317,10 +317,10 @@ def test_without_config_the_remedy_is_named(bed):
 
 def test_a_primary_that_cuts_the_stream_off_early_is_named(bed):
     """The published user may not ask for its settings. Then nothing is said of them, and nothing lacks."""
-    primary = bed.server("primary", tls=False, client_output_buffer_limit=("normal 1mb 1mb 10 replica 2mb 1mb 60",))
+    primary = bed.server("primary", tls=False, client_output_buffer_limit=("normal 1mb 1mb 10 replica 20mb 1mb 60",))
     files = {"listen": "shm://" + os.path.join(bed.directory, "shm"), "source.feed": "stream"}
     expect(lambda: examine(bed, {"redis.address": primary.address, **files}),
-           ("client-output-buffer-limit", "warning", "for replica it is 2048 KiB (soft 1024 KiB)", "replica 256mb"),
+           ("client-output-buffer-limit", "warning", "for replica it is 20480 KiB (soft 1024 KiB)", "replica 256mb"),
            ("client-output-buffer-limit", "warning", "for normal clients it is 1024 KiB", "normal 0 0 0"))
     user = guarded(bed, primary, "primary-stream.acl", "+acl|dryrun")
     report = examine(bed, {**files, **user})
@@ -328,7 +328,7 @@ def test_a_primary_that_cuts_the_stream_off_early_is_named(bed):
     assert "client-output-buffer-limit" not in shown(report)
     user = guarded(bed, primary, "primary-stream.acl", "+acl|dryrun", "+config|get")
     expect(lambda: examine(bed, {**files, **user}),
-           ("client-output-buffer-limit", "warning", "for replica it is 2048 KiB", "replica 256mb"))
+           ("client-output-buffer-limit", "warning", "for replica it is 20480 KiB", "replica 256mb"))
 
 
 def test_locked_memory_is_compared_with_the_table(bed):

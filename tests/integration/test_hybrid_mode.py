@@ -53,10 +53,12 @@ def test_handed_over_to_commands(bed, server):
 
 
 def test_a_mix_of_everything_from_the_start(bed, server):
-    """Written to while the RDB is loaded: what changed meanwhile waits for the hand-over."""
+    """Written to while the RDB is loaded: what changed meanwhile waits for the hand-over.
+
+    XREADGROUP can make a consumer of which the replication stream has nothing: an audit finds it."""
     primary, replica = bed.server("primary", server), bed.server("replica", server)
     data.fill_plain(primary, 100_000)
-    proxy = bed.proxy(primary)
+    proxy = bed.proxy(primary, source__audit_keys_per_second=20_000)
     proxy.wait_live()
     load = Workload(primary, seed_of_run(), wild=True).start()
     agent = bed.agent(proxy, replica, **SETTINGS)
