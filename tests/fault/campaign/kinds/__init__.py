@@ -23,15 +23,24 @@ HIDING = ("replica-kill-saved", "replica-kill-older", "replica-replaced-by-empty
           "replica-and-agent-killed")
 # These end the agent, and what it knows of the server's counts.
 ENDING = ("agent-kill", "agent-restart", "everything-killed", "replica-written-without-agent")
+# These keep the agent's looks at its server from being asked, or answered.
+DELAYING = ("agent-stop", "replica-stop", "replica-sleep", "replica-busy", "replica-link-black-hole",
+            "replica-link-slow")
 
 
 def audited(plan):
     return plan.agent["apply.audit_keys_per_second"]
 
 
+def is_delayed(plan, fault):
+    return any(one.kind in DELAYING and one.at < fault.at + fault.lasts and fault.at < one.at + one.lasts
+               for one in plan.faults)
+
+
 def hides_jumps(plan):
     """limits.md: a jump of the replica's clock that is over before the agent looks."""
-    return any(fault.kind == "clock-of-the-replica" and fault.lasts < LOOK for fault in plan.faults)
+    return any(fault.kind == "clock-of-the-replica" and (fault.lasts < LOOK or is_delayed(plan, fault))
+               for fault in plan.faults)
 
 
 def hides_evictions(plan):

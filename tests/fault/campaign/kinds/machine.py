@@ -2,7 +2,7 @@
 import os
 import resource
 
-from . import LOOK, LOOKS, audited, kind
+from . import LOOK, LOOKS, audited, hides_jumps, kind
 from .replica import side_of
 from ..field import NotInjected, PATIENCE, TICK
 
@@ -37,10 +37,13 @@ def clock_of_the_primary(field, fault, chance):
 
 @kind(needs=("machines",), remedy="clock")
 def clock_of_the_replica(field, fault, chance):
-    """Forward, keys expire there that live on the primary. A jump is seen within a second, if it lasts so long."""
+    """
+    Forward, keys expire there that live on the primary. A jump is seen within a second, if it lasts so long
+    and nobody hangs.
+    """
     side = side_of(field, chance)
     seconds = chance.choice(STEPS_S)
-    seen = seconds < 0 or audited(field.plan) > 0 and fault.lasts >= LOOK
+    seen = seconds < 0 or audited(field.plan) > 0 and not hides_jumps(field.plan)
     field.blind(fault.lasts + LOOK + LOOKS if seen else 3600, side)
     field.mark_replica(side)
     yield from stepped(field, side.replica.name, seconds, fault.lasts)
